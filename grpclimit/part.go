@@ -54,8 +54,8 @@ func PartFunc(name string, value func(c *Call) (string, bool), missing Missing) 
 }
 
 // Metadata is the value of a metadata key. A call with several values of it is refused, see IfRepeated.
-// Letter case in the name of the key does not count. The value of authorization is in one spelling,
-// see policy.CleanCredentials.
+// Letter case in the name of the key does not count. The value of authorization is in one spelling:
+// the case of its scheme and the number of spaces do not count.
 func Metadata(key string, missing Missing) Part {
 	if key == "" {
 		return Part{err: errors.New("Metadata has no key; give one such as x-api-key")}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/sluicehq/sluice/internal/spelling"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -25,7 +26,7 @@ func BearerClaim(r *http.Request, name string) (string, bool) {
 	if len(lines) != 1 {
 		return "", false
 	}
-	clean, _ := policy.CleanCredentials(lines[0])
+	clean, _ := spelling.Credentials(lines[0])
 	claims, _ := claimsOf(clean)
 	return claimIn(claims, name)
 }
@@ -41,7 +42,7 @@ func (v values) readClaim(name string) policy.Found {
 	default:
 		return policy.Found{Count: policy.CountSeveral}
 	}
-	clean, certain := policy.CleanCredentials(lines[0])
+	clean, certain := spelling.Credentials(lines[0])
 	claims, readable := claimsOf(clean)
 	r := one(claimIn(claims, name))
 	if !certain || !readable && mayHoldClaims(clean) {
@@ -50,7 +51,7 @@ func (v values) readClaim(name string) policy.Found {
 	return r
 }
 
-// claimsOf returns the claims of the token in an Authorization header, as policy.CleanCredentials returns it.
+// claimsOf returns the claims of the token in an Authorization header, as spelling.Credentials returns it.
 func claimsOf(clean string) (claims map[string]json.RawMessage, ok bool) {
 	token, ok := strings.CutPrefix(clean, "Bearer ")
 	if !ok || len(token) > maxToken || strings.Count(token, ".") != 2 {

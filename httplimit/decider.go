@@ -59,7 +59,8 @@ type PolicyOptions struct {
 	TrustMarks func(r *http.Request) bool
 	// Removes reports whether the program removes or replaces a header before the service gets the request, as a
 	// proxy does. Rules and classes then count the header as missing: otherwise clients could choose keys by a value
-	// that no service reads. Removes is called for headers that policy.RemovalOf lists, with names in canonical form.
+	// that no service reads. Removes is called, with names in canonical form, for headers that proxies usually
+	// remove or replace, such as X-Real-Ip, X-Forwarded-For and X-Http-Method-Override.
 	// Default: all headers count.
 	Removes func(r *http.Request, name string) bool
 }

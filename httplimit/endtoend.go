@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/sluicehq/sluice/internal/removal"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -27,7 +28,7 @@ func endToEnd(r *http.Request, p *policy.Policy) *http.Request {
 			}
 			for _, name := range read {
 				// Each hop has its own Upgrade and TE anyway, and a proxy reads the client's.
-				if strings.EqualFold(option, name) && policy.RemovalOf(name) != policy.PerHop {
+				if strings.EqualFold(option, name) && removal.Of(name) != removal.PerHop {
 					r = without(r, name)
 				}
 			}

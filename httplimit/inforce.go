@@ -3,6 +3,7 @@ package httplimit
 import (
 	"net/http"
 
+	"github.com/sluicehq/sluice/internal/removal"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -21,7 +22,7 @@ func (d *Decider) inForce() *inForce {
 	if f == nil || f.Policy != p {
 		f = &inForce{Policy: p, names: namesOf(p)}
 		for _, name := range p.ReadHeaders() {
-			if policy.RemovalOf(name) != policy.Stays {
+			if removal.Of(name) != removal.Stays {
 				f.removable = append(f.removable, name)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"net/textproto"
 	"net/url"
 
+	"github.com/sluicehq/sluice/internal/spelling"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -62,7 +63,8 @@ func PartFunc(name string, value func(r *http.Request) (string, bool), missing M
 }
 
 // Header is the value of a header. A request with several lines of it is refused, see IfRepeated.
-// The value of Authorization is in one spelling, see policy.CleanCredentials, and that of Host see policy.CleanHost.
+// Authorization is in one spelling: the case of its scheme and the number of spaces do not count. Host is in one spelling
+// too: see policy.CleanHost.
 func Header(name string, missing Missing) Part {
 	key := textproto.CanonicalMIMEHeaderKey(name)
 	if key == "Host" { // which net/http does not keep among the headers
@@ -71,7 +73,7 @@ func Header(name string, missing Missing) Part {
 	return Part{part: policy.Header(key).IfMissing(missing)}.needing("Header has no name; give the name of a header")
 }
 
-// Cookie is the value of a cookie, see policy.CleanCookie. A request with several cookies of the name is
+// Cookie is the value of a cookie, without quotes and spaces around it. A request with several cookies of the name is
 // refused, see IfRepeated.
 func Cookie(name string, missing Missing) Part {
 	return Part{part: policy.Cookie(name).IfMissing(missing)}.needing("Cookie has no name; give the name of a cookie")
@@ -90,13 +92,13 @@ func (p Part) IfRepeated(r policy.Repeated) Part {
 	return p
 }
 
-// Method is the request's method. All methods that are not registered are policy.OtherMethod.
+// Method is the request's method. All methods that are not registered count as one, "other".
 func Method() Part {
 	return newPart(policy.FromMethod, "", MissingShared, func(r *http.Request) (string, bool) {
 		if r.Method == "" {
 			return http.MethodGet, true
 		}
-		return policy.CleanMethod(r.Method), true
+		return spelling.Method(r.Method), true
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/removal"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -34,7 +35,7 @@ func TestRemovedHeadersAreMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	d, err := httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: p, Store: store, Removes: func(r *http.Request, name string) bool {
-		return r.RemoteAddr != "192.0.2.9:1" && policy.RemovalOf(name) != policy.Stays
+		return r.RemoteAddr != "192.0.2.9:1" && removal.Of(name) != removal.Stays
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sluicehq/sluice/internal/removal"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -252,7 +253,7 @@ func nominates(connection, read []string) bool {
 		for option := range strings.SplitSeq(line, ",") {
 			option = strings.Trim(option, " \t")
 			for _, name := range read {
-				if strings.EqualFold(option, name) && policy.RemovalOf(name) != policy.PerHop {
+				if strings.EqualFold(option, name) && removal.Of(name) != removal.PerHop {
 					return true
 				}
 			}

@@ -5,6 +5,8 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+
+	"github.com/sluicehq/sluice/internal/spelling"
 )
 
 // Action is what happens to a request. The constants go from the mildest to the gravest.
@@ -142,7 +144,7 @@ func checkHeaders(field string, headers map[string]string, report func(field, va
 	for name, value := range headers {
 		at := fmt.Sprintf("%s[%s]", field, name)
 		switch {
-		case !isToken(name):
+		case !spelling.IsName(name):
 			report(at, name, fault{"is not a name of a header", "give one such as X-Reason"})
 		case slices.Contains(framing, textproto.CanonicalMIMEHeaderKey(name)):
 			report(at, name, fault{"is a header that the server writes itself", "leave it out"})
@@ -152,18 +154,6 @@ func checkHeaders(field string, headers map[string]string, report func(field, va
 		}
 	}
 }
-
-// RequestHeaders returns, in canonical form, the headers that rules set on requests that are passed on.
-// Edges remove these headers from the requests of clients, because clients could forge them.
-func (p *Policy) RequestHeaders() []string { return p.requestHeaders }
-
-// ReservedHeaders returns the RequestHeaders, and MarkedHeader and DegradedHeader, which rules set by
-// default, in canonical form and sorted. The caller must not change them.
-func (p *Policy) ReservedHeaders() []string { return p.reserved }
-
-// MarkHeaders returns, in canonical form, the headers that can mark a request: MarkedHeader, and the
-// headers that rules with the action Mark set instead.
-func (p *Policy) MarkHeaders() []string { return p.markHeaders }
 
 // collectHeaders adds the headers that a limited action sets on requests.
 func collectHeaders(set map[string]bool, r *LimitedAction) {

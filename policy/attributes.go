@@ -2,7 +2,10 @@ package policy
 
 import (
 	"net/netip"
+	"slices"
 	"time"
+
+	"github.com/sluicehq/sluice/internal/spelling"
 )
 
 // Attributes describe a request to a policy. Edges fill them in once for each request. The policy reads
@@ -89,4 +92,169 @@ func (a *Attributes) value(s Source, name string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// Count says how often a request has a named value.
+type Count uint8
+
+const (
+	// CountNone means that the request does not have the value.
+	CountNone Count = iota
+	// CountOne means that all services read the same value.
+	CountOne
+	// CountSeveral means that the request has several values of the name.
+	CountSeveral
+	// CountUnclear means that some services find a value, and others find another value or none.
+	CountUnclear
+)
+
+// Found is what a request has for a name: its values, and whether all services read the same one.
+type Found struct {
+	// First and Last are the first and the last value. Both are the only value for CountOne.
+	First, Last string
+	Count       Count
+}
+
+// RepeatableValues is the interface of Values whose requests can have a value several times. Edges of
+// HTTP implement it. A policy treats values of other edges as single.
+type RepeatableValues interface {
+	Values
+	// Read returns the value of a header, cookie, parameter or claim.
+	Read(s Source, name string) Found
+	// ReadAll returns all values in their order. It is called only if there are several, or an unclear one.
+	ReadAll(s Source, name string) []string
+}
+
+// Read returns what the request has for a name: a header, cookie, parameter, claim or attribute. Each
+// value is in one spelling: a cookie without quotes, Authorization with the usual case of its scheme, a signed token
+// with the one valid form of its base64, and the header Host as CleanHost returns it. A value that services read
+// differently is unclear. A header with bytes other than printable ASCII is unclear, because some services take them for spaces; so is one
+// with spaces around it, which a folded line can add and services remove.
+func (a *Attributes) Read(s Source, name string) Found {
+	switch {
+	case a.Values == nil:
+		return Found{}
+	case a.memo != nil:
+		return a.memo.of(a, s, name).found
+	}
+	return a.read(s, name)
+}
+
+func (a *Attributes) read(s Source, name string) (r Found) {
+	v := a.repeatable
+	if !a.known {
+		v, _ = a.Values.(RepeatableValues)
+	}
+	if v != nil && s != FromAttribute {
+		r = v.Read(s, name)
+	} else if text, ok := a.value(s, name); ok {
+		r = Found{First: text, Last: text, Count: CountOne}
+	}
+	switch {
+	case r.Count == CountNone:
+	case s == FromHeader && name == "Host":
+		r.First, r.Last = spelling.Host(r.First), spelling.Host(r.Last)
+	case s == FromCookie || s == FromHeader || s == FromQuery:
+		return cleanFound(s, name, r)
+	}
+	return r
+}
+
+// cleanValue returns a value in the one spelling in which keys and conditions compare it. certain is false
+// if services read different values in it.
+func cleanValue(s Source, name, value string) (clean string, certain bool) {
+	switch {
+	case s == FromCookie:
+		return spelling.Cookie(value)
+	case s == FromHeader && spelling.IsCredentials(name):
+		return spelling.Credentials(value)
+	case s == FromHeader:
+		return spelling.Header(value)
+	case s == FromQuery:
+		return spelling.Parameter(value)
+	}
+	return value, true
+}
+
+// cleanFound returns values in one spelling.
+func cleanFound(s Source, name string, r Found) Found {
+	first, certain := cleanValue(s, name, r.First)
+	if r.Count == CountOne {
+		r.First, r.Last = first, first
+		if !certain {
+			r.Count = CountUnclear
+		}
+		return r
+	}
+	r.First = first
+	r.Last, _ = cleanValue(s, name, r.Last)
+	return r
+}
+
+// learn finds out once whether the values can be repeated.
+func (a *Attributes) learn() {
+	a.repeatable, _ = a.Values.(RepeatableValues)
+	a.known = true
+}
+
+// readAll returns all values of a name that has several. certain is false if services read different
+// values in one of them. Then the values behind an unclear cookie are left out: a long header can have
+// thousands of cookies, each of which contains all cookies behind it.
+func (a *Attributes) readAll(s Source, name string) (all []string, certain bool) {
+	if a.memo != nil {
+		return a.memo.of(a, s, name).list(a)
+	}
+	return a.list(s, name)
+}
+
+func (a *Attributes) list(s Source, name string) (all []string, certain bool) {
+	v, ok := a.Values.(RepeatableValues)
+	if !ok {
+		r := a.Read(s, name) // one value in an unclear spelling
+		return []string{r.First}, false
+	}
+	all = slices.Clone(v.ReadAll(s, name))
+	certain = true
+	for i := range all {
+		if s == FromCookie && !spelling.IsPlainCookie(all[i]) {
+			return all[:i+1], false // nobody compares it
+		}
+		clean, ok := cleanValue(s, name, all[i])
+		all[i], certain = clean, certain && ok
+	}
+	return all, certain
+}
+
+// memo keeps the values of a request that rules have read. A path can have dozens of variants, all of which are
+// matched against the rules, and a client can send values that take long to read. So each is read once.
+type memo []memoEntry
+
+// memoEntry is what a request has for a name.
+type memoEntry struct {
+	source Source
+	name   string
+	found  Found
+	// all and certain are what readAll returns, if listed is set.
+	all             []string
+	certain, listed bool
+}
+
+// of returns the entry of a name, which is valid until the next call.
+func (m *memo) of(a *Attributes, s Source, name string) *memoEntry {
+	for i := range *m {
+		if e := &(*m)[i]; e.source == s && e.name == name {
+			return e
+		}
+	}
+	*m = append(*m, memoEntry{source: s, name: name, found: a.read(s, name)})
+	return &(*m)[len(*m)-1]
+}
+
+// list returns all values of the name.
+func (e *memoEntry) list(a *Attributes) (all []string, certain bool) {
+	if !e.listed {
+		e.all, e.certain = a.list(e.source, e.name)
+		e.listed = true
+	}
+	return e.all, e.certain
 }

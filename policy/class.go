@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy/internal/patterns"
 )
 
 // Class is a kind of traffic that rules can match, and reserve units for. A request has the first class
@@ -25,16 +26,13 @@ type class struct {
 	match *matcher
 }
 
-// noClass is the class number of a request without a class.
-const noClass = -1
-
 // compileClasses checks the classes.
 func (c *compiler) compileClasses() (classes []class) {
 	c.classes = make(map[string]int, len(c.options.Classes))
 	for i := range c.options.Classes {
 		k := c.options.Classes[i]
 		at := fmt.Sprintf("Classes[%d].", i)
-		if !isName(k.Name) {
+		if !patterns.IsName(k.Name) {
 			c.report(at+"Name", k.Name, nameFault(k.Name))
 		} else if _, taken := c.classes[k.Name]; taken {
 			c.report(at+"Name", k.Name, fault{"is the name of another class too", "give each class its own"})
@@ -47,34 +45,6 @@ func (c *compiler) compileClasses() (classes []class) {
 		classes = append(classes, class{Class: k, match: c.newMatcher(&k.Match, at+"Match.")})
 	}
 	return classes
-}
-
-// classOf returns the number of a request's class. unsure means that the class depends on which of several
-// values a service reads; the request has no class then.
-func (p *Policy) classOf(m *matching) (class int, unsure bool) {
-	for i := range p.classes {
-		switch p.classes[i].match.matchesAll(m) {
-		case yes:
-			if unsure {
-				return noClass, true
-			}
-			return i, false
-		case maybe:
-			unsure = true
-		}
-	}
-	return noClass, unsure
-}
-
-// bypasses reports whether no rule applies to requests of a class, by its number.
-func (p *Policy) bypasses(class int) bool { return class != noClass && p.classes[class].Bypass }
-
-// className returns the name of a class by its number.
-func (p *Policy) className(i int) string {
-	if i < 0 {
-		return ""
-	}
-	return p.classes[i].Name
 }
 
 // Reserve keeps the last units of each limit of a rule for some classes of traffic. For requests of
@@ -155,4 +125,75 @@ func (c *compiler) checkFloors(r *rule, what string, limits []*sluice.Limit) {
 		}
 		return
 	}
+}
+
+// variant is one way in which services may resolve the dots and encoded slashes of a path. Most paths
+// have one variant. See docs/adr/0018 and docs/adr/0023.
+type variant struct {
+	path    string
+	class   int  // of the request by this variant, or noClass
+	matched bool // some rule matches this variant
+	certain bool // some rule does whichever of several values a service reads
+	unsure  bool // the class depends on which of several values a service reads
+}
+
+// classify finds the class of a request for each variant of its path. If all variants have the same
+// class, the request has that class; otherwise it has no class, and no units are reserved for it.
+// classify reports whether all variants bypass the rules.
+func (p *Policy) classify(s *scratch) (bypass bool) {
+	bypass = true
+	for i := range s.variants {
+		p.turn(s, i)
+		class, unsure := p.classOf(&s.matching)
+		s.variants[i].class, s.variants[i].unsure = class, unsure
+		if i == 0 {
+			s.class = class
+		}
+		if class != s.class {
+			s.class = noClass
+		}
+		bypass = bypass && p.bypasses(class)
+	}
+	if bypass {
+		s.class = s.variants[0].class
+	}
+	return bypass
+}
+
+// turn makes a variant of the path the current one.
+func (p *Policy) turn(s *scratch, i int) {
+	r := &s.variants[i]
+	s.variant, s.matched, s.certain = i, r.matched, r.certain
+	s.attributes.Path, s.matching.class, s.matching.name, s.matching.unsure = r.path, r.class, p.className(r.class), r.unsure
+}
+
+// noClass is the class number of a request without a class.
+const noClass = -1
+
+// classOf returns the number of a request's class. unsure means that the class depends on which of several
+// values a service reads; the request has no class then.
+func (p *Policy) classOf(m *matching) (class int, unsure bool) {
+	for i := range p.classes {
+		switch p.classes[i].match.matchesAll(m) {
+		case yes:
+			if unsure {
+				return noClass, true
+			}
+			return i, false
+		case maybe:
+			unsure = true
+		}
+	}
+	return noClass, unsure
+}
+
+// bypasses reports whether no rule applies to requests of a class, by its number.
+func (p *Policy) bypasses(class int) bool { return class != noClass && p.classes[class].Bypass }
+
+// className returns the name of a class by its number.
+func (p *Policy) className(i int) string {
+	if i < 0 {
+		return ""
+	}
+	return p.classes[i].Name
 }

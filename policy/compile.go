@@ -5,48 +5,24 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy/internal/patterns"
 )
-
-// rule is a Rule, checked and ready to decide.
-type rule struct {
-	Rule  // as given, except that limits have the policy's names, and defaults are filled in
-	index int
-	match *matcher
-	parts []Part
-	role  Role // of its limits
-	// limits are for keys without an override; overrides are for the other keys.
-	limits    *limitSet
-	overrides keyTable[*limitSet]
-	lists     keyTable[List]
-	allowIPs  *ipSet
-	denyIPs   *ipSet
-	hasLists  bool
-	entries   []int // the entry of the descriptor for each part; nil for a rule that matches requests
-}
-
-// compiler checks the options of a policy, and collects their mistakes.
-type compiler struct {
-	options   Options
-	index     int
-	rule      string
-	classes   map[string]int // their numbers
-	single    bool           // the rule needs no name, and its limits keep theirs
-	earlier   map[sameLimit]*sluice.Limit
-	pressures []pressureOf
-	scratch   scratch
-	errs      []error
-}
-
-func (c *compiler) report(field, value string, f fault) {
-	c.errs = append(c.errs, &RuleError{Index: c.index, Rule: c.rule, Field: field, Value: value, Problem: f.problem, Remedy: f.remedy})
-}
 
 // New compiles a policy. The error joins a *RuleError for each mistake.
 func New(o Options) (*Policy, error) {
 	c := &compiler{options: o, index: -1, earlier: o.Earlier.sameLimits()}
+	return c.policy()
+}
+
+// Single compiles a policy of one rule. The rule needs no name. Its limits keep their own names, which
+// must differ because state is kept under them. Single is for programs that have limits and a key, and
+// no rules.
+func Single(r Rule) (*Policy, error) {
+	c := &compiler{options: Options{Rules: []Rule{r}, OnStoreError: r.OnStoreError}, index: -1, single: true}
 	return c.policy()
 }
 
@@ -70,8 +46,9 @@ func (c *compiler) policy() (*Policy, error) {
 	if o.Shadow {
 		c.options.Default = Allow
 	}
+	c.form = o.Paths.form()
 	p := &Policy{
-		paths: o.Paths, fallback: c.options.Default, onStoreError: c.options.OnStoreError, pressure: o.Pressure,
+		paths: c.form, fallback: c.options.Default, onStoreError: c.options.OnStoreError, pressure: o.Pressure,
 		classes: c.compileClasses(), byName: make(map[string]*rule, len(o.Rules)),
 	}
 	c.addDomains(p)
@@ -115,7 +92,7 @@ func (c *compiler) compile(i int, given *Rule) *rule {
 	}
 	r := &rule{Rule: *given, index: i}
 	r.Shadow = r.Shadow || c.options.Shadow
-	if !isName(r.Name) && (!c.single || r.Name != "") {
+	if !patterns.IsName(r.Name) && (!c.single || r.Name != "") {
 		c.report("Name", r.Name, nameFault(r.Name))
 	}
 	r.match = c.newMatcher(&r.Match, "Match.")
@@ -178,22 +155,10 @@ func (c *compiler) checkLimits(r *rule) {
 // always returns the limits of a rule. For a rule that is Always limited, it returns a limit that is
 // never used, because each result names a limit.
 func (c *compiler) always(r *rule) []*sluice.Limit {
-	if !r.Always || !isName(r.Name) {
+	if !r.Always || !patterns.IsName(r.Name) {
 		return r.Limits
 	}
 	return []*sluice.Limit{sluice.MustLimit(r.Name, sluice.FixedWindow{Rate: sluice.PerDay(1)})}
-}
-
-// nameFault returns why a text is not a name.
-func nameFault(name string) fault {
-	switch {
-	case name == "":
-		return fault{"is missing", "give each rule a name of its own"}
-	case len(name) > maxName:
-		return fault{fmt.Sprintf("is longer than %d letters", maxName), "shorten it"}
-	default:
-		return fault{"is not a name", "use letters, digits, dots, dashes and underscores, and begin with a letter or digit"}
-	}
 }
 
 // checkNumbers checks the numbers that a rule adds to its limits: floor, cost, wait and ban.
@@ -256,4 +221,53 @@ func (c *compiler) checkBan(b *sluice.Ban) {
 			c.report("Ban."+bad.Field, "", fault{bad.Problem, bad.Remedy})
 		}
 	}
+}
+
+// isPlain reports whether a rule decides each request only by one limit and its key.
+func (r *rule) isPlain() bool {
+	for i := range r.parts {
+		switch p := &r.parts[i]; p.Source {
+		case FromPath, FromParam, FromRoute:
+			if p.Value == nil {
+				return false // the path has variants
+			}
+		}
+	}
+	return reflect.ValueOf(r.Match).IsZero() && len(r.limits.requests) == 1 && !r.Always && !r.hasLists && len(r.overrides)+len(r.Reserved) == 0 &&
+		r.Bandwidth == nil && r.role == RoleEnforced
+}
+
+// checkPressures checks the rules whose pressure others use.
+func (c *compiler) checkPressures(p *Policy) {
+	for _, q := range c.pressures {
+		c.index, c.rule = q.index, q.rule
+		switch {
+		case q.index >= 0 && q.of == q.rule:
+			c.report(q.field, q.of, fault{"is the rule itself, which has no pressure while it matches no request", "give another rule"})
+		case p.byName[q.of] == nil:
+			c.report(q.field, q.of, fault{"is not a rule of the policy", "give the name of one"})
+		}
+	}
+}
+
+// sameLimits returns all limits of a policy, with the limits of overrides. A policy that replaces it keeps them.
+func (p *Policy) sameLimits() map[sameLimit]*sluice.Limit {
+	if p == nil {
+		return nil
+	}
+	known := map[sameLimit]*sluice.Limit{}
+	add := func(set *limitSet) {
+		for i := range set.requests {
+			known[identityOf(set.requests[i].Limit)] = set.requests[i].Limit
+		}
+	}
+	for _, r := range p.rules {
+		add(r.limits)
+		for _, set := range r.overrides {
+			if set != nil {
+				add(set)
+			}
+		}
+	}
+	return known
 }

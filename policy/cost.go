@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/textproto"
-	"slices"
 	"strconv"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/spelling"
 )
 
 // Cost is how many units a request takes from a rule's limits.
@@ -101,7 +101,7 @@ func (c *Cost) check(capacity int64, report func(field, value string, f fault)) 
 	case !named && c.Header != "":
 		report("Cost.Header", c.Header, fault{fmt.Sprintf("is given, and the source is %v", c.Source), "leave one of them out"})
 	case named:
-		if f := checkHeader(c.Header); f != (fault{}) {
+		if f := fault(spelling.CheckHeader(c.Header)); f != (fault{}) {
 			report("Cost.Header", c.Header, f)
 		}
 		c.Header = textproto.CanonicalMIMEHeaderKey(c.Header)
@@ -230,74 +230,7 @@ type Outcome struct {
 	Running bool
 }
 
-// Settles reports whether the charge must be settled after the request has been handled, at the units
-// that Actual returns.
-func (m *LimitResult) Settles() bool {
-	if m.Rule == nil || m.Rule.Always || m.Listed != NotListed || m.Request.Member != 0 {
-		return false
-	}
-	s := m.Rule.Cost.Source
-	return s.AfterResponse() || s == CostRequestBytes || len(m.Rule.CountStatus) > 0
-}
-
-// Actual returns how many units a handled request really cost; zero if its status does not count.
-// m.Request.Cost units have been taken already, and an outcome that is not known gives none of them back.
-func (m *LimitResult) Actual(o Outcome) int64 {
-	taken := m.Request.Cost
-	if !m.Settles() {
-		return taken
-	}
-	if !o.Unknown && !m.Rule.counts(o.Status) {
-		return 0
-	}
-	c := &m.Rule.Cost
-	switch c.Source {
-	case CostRequestBytes:
-		least := int64(0)
-		if o.Unknown {
-			least = min(taken, c.Estimate) // the bytes that came are known; a declared size is not an estimate
-		}
-		return c.capped(max(least, o.RequestBytes))
-	case CostResponseBytes:
-		least := int64(0)
-		if o.Unknown || o.Partial {
-			least = taken
-		}
-		return max(least, c.capped(max(0, o.ResponseBytes)))
-	case CostResponseHeader:
-		if o.Header == nil || o.Unknown {
-			return taken
-		}
-		if text, ok := o.Header(c.Header); ok {
-			if n, ok := parseUnits(text); ok {
-				return c.capped(n)
-			}
-		}
-	}
-	return taken
-}
-
 // negativeCost is the error of a request that would give units back.
 func negativeCost(name string) error {
 	return &sluice.RequestError{Limit: name, Problem: "the cost is negative; to give units back, settle or cancel their charge"}
-}
-
-// StatusRange is a range of statuses, both ends included.
-type StatusRange struct{ From, To int }
-
-// Status is the range of one status.
-func Status(code int) StatusRange { return StatusRange{code, code} }
-
-// counts reports whether a response with this status counts.
-func (r *Rule) counts(status int) bool {
-	return len(r.CountStatus) == 0 || slices.ContainsFunc(r.CountStatus, func(s StatusRange) bool { return s.From <= status && status <= s.To })
-}
-
-// checkStatuses checks which statuses count.
-func (c *compiler) checkStatuses(r *Rule) {
-	for i, s := range r.CountStatus {
-		if s.From < 100 || s.To > 599 || s.From > s.To {
-			c.report(fmt.Sprintf("CountStatus[%d]", i), "", fault{fmt.Sprintf("is %d to %d", s.From, s.To), "give a range within 100 to 599"})
-		}
-	}
 }

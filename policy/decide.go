@@ -7,6 +7,9 @@ import (
 	"slices"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/faults"
+	"github.com/sluicehq/sluice/internal/spelling"
+	"github.com/sluicehq/sluice/policy/internal/keys"
 )
 
 // Decide decides all limits of all rules that match a request, in one step: all limits are charged, or
@@ -94,14 +97,17 @@ func (p *Policy) begin(s *scratch, given *Attributes, v *Verdict) (bypass bool) 
 	s.attributes = *given
 	a := &s.attributes
 	a.learn()
-	a.Host, a.ClientIP = CleanHost(a.Host), a.ClientIP.Unmap()
+	a.Host, a.ClientIP = spelling.Host(a.Host), a.ClientIP.Unmap()
 	s.client = a.ClientIP
-	var err error
-	s.variants, err = p.paths.appendVariants(s.variants[:0], a.Path)
+	clean, others, f := p.paths.Variants(a.Path)
+	s.variants = append(s.variants[:0], variant{path: clean, class: noClass})
+	for _, path := range others {
+		s.variants = append(s.variants, variant{path: path, class: noClass})
+	}
 	s.matching, s.class = matching{Attributes: a, class: noClass, marked: a.Marked, pressure: p.pressure}, noClass
-	a.Path = s.variants[0].path
-	if err != nil {
-		v.Refused = err
+	a.Path = clean
+	if f != (faults.Fault{}) {
+		v.Refused = refuse("path", f)
 		v.Deny(sluice.ReasonNever, nil, nil)
 		return true
 	}
@@ -213,50 +219,6 @@ func (s *scratch) marked(ctx context.Context, store sluice.Store) (bool, error) 
 	return false, nil
 }
 
-// roleOf returns the role of the request to the store at an index.
-func (s *scratch) roleOf(at int) Role {
-	for i := range s.selected {
-		if q := &s.selected[i]; q.filled && q.at <= at && at < q.at+len(q.set.kinds) {
-			return q.set.kinds[at-q.at].role
-		}
-	}
-	return RoleEnforced
-}
-
-// put lets the store decide the requests that it has not decided yet.
-func (s *scratch) put(ctx context.Context, store sluice.Store) (err error) {
-	done, n := len(s.decisions), len(s.requests)
-	if cap(s.decisions) < n {
-		s.decisions = append(make([]sluice.Decision, 0, 2*n), s.decisions...)
-	}
-	s.decisions = s.decisions[:n]
-	clear(s.decisions[done:])
-	if s.returns && n > done {
-		var cancel context.CancelFunc
-		ctx, cancel = outlast(ctx)
-		defer cancel()
-	}
-	switch n - done {
-	case 0:
-	case 1:
-		s.decisions[done], err = store.Decide(ctx, s.requests[done])
-	default:
-		err = store.DecideAll(ctx, s.requests[done:], s.decisions[done:])
-	}
-	if err != nil {
-		clear(s.decisions[done:])
-		var part *sluice.DenialError
-		if !errors.As(err, &part) {
-			s.decisions = s.decisions[:done]
-			return err
-		}
-		for i, d := range part.Denied {
-			s.decisions[done+i] = d
-		}
-	}
-	return err
-}
-
 // decide lets the store decide the selected rules, and folds the decisions. err is the error of an
 // earlier call.
 func (s *scratch) decide(ctx context.Context, store sluice.Store, v *Verdict, err error) {
@@ -348,22 +310,89 @@ func (v *Verdict) fail(err error) {
 	}
 }
 
-// outlast returns a context that ends at the deadline of ctx, but not when ctx is canceled later.
-// Without it, the charge of a client that leaves while the store decides would be unknown, and could
-// not be given back. The client would keep its lease for the whole time to live, and many such clients
-// would keep all leases.
-func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
-	if ctx.Done() == nil || ctx.Err() != nil {
-		return ctx, func() {}
+// decide does what Policy.decide does. It is faster, and is only for a policy of one plain rule.
+func (r *rule) decide(ctx context.Context, store sluice.Store, given *Attributes, peek bool, v *Verdict) {
+	s := newScratch()
+	a := s.take(given)
+	first := r.valueOf(&r.parts[0], a, 0)
+	ref, missing, repeated := keys.Text(first.Text), (*Part)(nil), false
+	if len(r.parts) > 1 || !first.OK || first.Addr.IsValid() {
+		s.values = append(s.values, first)
+		for i := range r.parts[1:] {
+			s.values = append(s.values, r.valueOf(&r.parts[1+i], a, 0))
+		}
+		ref, missing, repeated = s.makeKey(r.parts)
 	}
-	lasting := context.WithoutCancel(ctx)
-	if deadline, ok := ctx.Deadline(); ok {
-		return context.WithDeadline(lasting, deadline)
+	cost := r.Cost.of(a)
+	switch {
+	case missing != nil && missing.OnMissing == MissingSkip && !repeated:
+		v.Reason = sluice.ReasonNoRule
+	case missing != nil:
+		*v = *missingDenial(r, missing, repeated)
+	case cost < 0:
+		*v = *negativeDenial(r)
+	default:
+		one := new([1]LimitResult) // cheaper to allocate than a slice
+		v.Results = one[:]
+		m := &one[0]
+		m.Rule = &r.Rule
+		r.limits.request(&m.Request, 0, ref.Key(s.keys.String()), cost, noClass, peek)
+		m.Request.MaxWait = shorter(a.MaxWait, r.MaxWait)
+		if ref.IsLacking() {
+			m.Request.Ban = unearned(m.Request.Ban)
+		}
 	}
-	return lasting, func() {}
+	s.freePlain()
+	if len(v.Results) == 0 {
+		return
+	}
+	m := &v.Results[0]
+	if !peek && r.returns(r.limits.kinds[0]) {
+		var cancel context.CancelFunc
+		ctx, cancel = outlast(ctx)
+		defer cancel()
+	}
+	var err error
+	if m.Decision, err = store.Decide(ctx, m.Request); err != nil {
+		m.Decision = sluice.Decision{}
+		v.fail(err)
+		return
+	}
+	if !m.Decision.Allowed {
+		v.fold()
+		return
+	}
+	// What fold does for one limit that allows.
+	v.Rule, v.Tightest, v.TightestLimit, v.Reason, v.Delay = m.Rule, m.Decision, m.Request.Limit, m.Decision.Reason, m.Decision.Delay
 }
 
-// returns reports whether a charge of the limit may be given back after the request.
-func (r *rule) returns(kind limitKind) bool {
-	return kind.lease || r.Cost.Source.estimates() || len(r.CountStatus) > 0
+// freePlain frees the scratch after a decision by a plain rule, which used little of it.
+func (s *scratch) freePlain() {
+	if !s.keys.IsEmpty() {
+		s.free()
+		return
+	}
+	if s.whole {
+		s.attributes, s.whole = Attributes{}, false
+	} else {
+		s.attributes.Values = nil
+	}
+	if len(s.values) > 0 {
+		clear(s.values)
+		s.values = s.values[:0]
+	}
+	scratches.Put(s)
+}
+
+// take copies the attributes of a request for a plain rule. Often few are set, and a copy of all would
+// take longer than the rest of the work.
+func (s *scratch) take(given *Attributes) *Attributes {
+	a := &s.attributes
+	if len(given.Method)+len(given.Host)+len(given.Path) > 0 || given.ClientIP.IsValid() {
+		*a, s.whole = *given, true
+		a.Host, a.ClientIP = spelling.Host(a.Host), a.ClientIP.Unmap()
+		return a
+	}
+	a.Values, a.Marked, a.RequestBytes, a.Cost, a.MaxWait = given.Values, given.Marked, given.RequestBytes, given.Cost, given.MaxWait
+	return a
 }

@@ -74,3 +74,8 @@ func (d *Decider) LiftBan(ctx context.Context, rule string, key ...string) (foun
 func (d *Decider) ListBans(ctx context.Context, q sluice.BanQuery) (bans []BannedKey, next string, err error) {
 	return d.Policy().ListBans(ctx, d.store, q)
 }
+
+// DecideDescriptors decides about all descriptors of a call; see Policy.DecideDescriptors.
+func (d *Decider) DecideDescriptors(ctx context.Context, domain string, q []DescriptorRequest) DescriptorVerdict {
+	return d.policy.Load().DecideDescriptors(ctx, d.store, domain, q)
+}

@@ -6,57 +6,6 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// Descriptor selects descriptors instead of requests. A descriptor is a list of keys and values that a
-// gateway such as Envoy sends in the name of a domain. A rule with one never matches an HTTP request, and
-// needs no Key: its limits then count by the values that no entry fixes.
-//
-// The rules of a domain form a tree. A descriptor is matched entry by entry: first with the entry of its exact
-// value, then with the first wildcard in the order of the rules, then with the entry that takes every value. A
-// choice is final. Only a rule with as many entries as the descriptor applies, so at most one rule does.
-type Descriptor struct {
-	// Domain is the domain of the descriptors.
-	Domain string
-	// Entries are the entries in their order, one or more.
-	Entries []DescriptorEntry
-	// Label is the name of the limit in answers, and the name that Replaces of other rules can give. Several
-	// rules may have the same label. Default: none.
-	Label string
-	// Replaces are labels. If the rule matches a descriptor of a call, rules with these labels do not apply to
-	// the other descriptors of the call.
-	Replaces []string
-	// Quota lets a call pass although the rule's limits deny it, as long as another rule with Quota of the same
-	// call allows it.
-	Quota bool
-	// Debit takes the cost of a descriptor whatever is left and whatever the other descriptors of the call decide, as
-	// Envoy's rate limit service does. Units that were not there become debt. The limits must be able to owe units:
-	// see sluice.Limit.TakesDebits. Limits that come with a call are always debited. Default: a denied call takes nothing.
-	Debit bool
-	// Period is the period that answers name for a rule that is Always limited. Default: one second.
-	Period time.Duration
-	// Detailed counts the rule's decisions by the values of the descriptor too. The number of different values is
-	// bounded.
-	Detailed bool
-	// Metadata is given to the gateway with a descriptor that passes. The policy does not read it.
-	Metadata map[string]any
-}
-
-// DescriptorEntry selects one entry of a descriptor.
-type DescriptorEntry struct {
-	// Key is compared exactly.
-	Key string
-	// Value is compared exactly, except that a star matches any text, the empty text too. Default: every value
-	// matches.
-	Value string
-	// Shared counts all values that the stars match together. Otherwise each value has units of its own.
-	Shared bool
-	// Counted counts the rule's decisions by the value of this entry too. The number of different values is
-	// bounded.
-	Counted bool
-}
-
-// Entry is one entry of a descriptor that a gateway sends.
-type Entry struct{ Key, Value string }
-
 // DescriptorRequest is one descriptor of a call.
 type DescriptorRequest struct {
 	// Entries are what the rules of the domain are matched against. The policy keeps nothing of them.

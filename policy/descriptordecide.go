@@ -2,12 +2,16 @@ package policy
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math"
 	"math/bits"
 	"slices"
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/policy/internal/keys"
 )
 
 // DecideDescriptors decides about all descriptors of a call, in one step: all limits are charged, or none is. Rules with
@@ -37,11 +41,6 @@ func (p *Policy) DecideDescriptors(ctx context.Context, store sluice.Store, doma
 		c.decide(ctx, store)
 	}
 	return v
-}
-
-// DecideDescriptors decides about all descriptors of a call; see Policy.DecideDescriptors.
-func (d *Decider) DecideDescriptors(ctx context.Context, domain string, q []DescriptorRequest) DescriptorVerdict {
-	return d.policy.Load().DecideDescriptors(ctx, d.store, domain, q)
 }
 
 // call is the decision about the descriptors of one call.
@@ -114,22 +113,23 @@ func (c *call) replaced(label string) bool {
 // add selects the rule of a descriptor, with the key of its values.
 func (c *call) add(i int) {
 	q, d, r := &c.requests[i], &c.v.Descriptors[i], c.rules[i]
-	var key keyRef
-	if d.Override {
-		key = c.overrideKey(q.Entries)
+	c.values = c.values[:0]
+	if d.Override { // the key is all keys and values
+		for _, e := range q.Entries {
+			c.values = append(c.values, keys.Value{Text: e.Key, OK: true}, keys.Value{Text: e.Value, OK: true})
+		}
 	} else {
-		c.values = c.values[:0]
 		for j := range r.parts {
-			value := partValue{text: r.parts[j].Name, ok: true}
+			value := keys.Value{Text: r.parts[j].Name, OK: true}
 			if r.parts[j].Source == FromDescriptor {
-				value.text = q.Entries[r.entries[j]].Value
+				value.Text = q.Entries[r.entries[j]].Value
 			}
 			c.values = append(c.values, value)
 		}
-		key, _ = c.makeKey(r.parts)
 	}
+	key := c.keys.Add(c.values, false)
 	s := c.choose(r, key)
-	s.class, s.maxWait = noClass, sluice.NoWait
+	s.descriptor, s.class, s.maxWait = i, noClass, sluice.NoWait
 	s.cost, s.look = times(d.Cost, r.Cost.Units), q.Look || q.Refund
 	if q.Refund {
 		s.refund, s.cost, c.refunds = s.cost, 0, true
@@ -148,17 +148,6 @@ func times(cost, each int64) int64 {
 		return int64(lo)
 	}
 	return math.MaxInt64
-}
-
-// overrideKey makes the key of a descriptor that has a limit of its own: all its keys and values.
-func (c *call) overrideKey(entries []Entry) keyRef {
-	k := keyRef{start: len(c.key), parts: 2 * len(entries)}
-	for i := range entries {
-		c.key = sluice.AppendKeyPart(c.key, entries[i].Key)
-		c.key = sluice.AppendKeyPart(c.key, entries[i].Value)
-	}
-	k.end = len(c.key)
-	return k
 }
 
 // decide lets the store decide the selected rules, and folds the decisions.
@@ -195,18 +184,12 @@ func (c *call) decideNothing() {
 func (c *call) foldDescriptors() {
 	next, quotas, over := c.v.Results, 0, 0
 	var tightest *LimitResult // of the quotas
-	at := 0
-	for i := range c.v.Descriptors {
-		d := &c.v.Descriptors[i]
-		if d.Rule == nil || d.Unlimited || d.Replaced {
-			continue
-		}
-		s := &c.selected[at]
-		at++
-		n := s.results()
+	for i := range c.selected {
+		s := &c.selected[i]
+		d, n := &c.v.Descriptors[s.descriptor], s.results()
 		d.Results, next = next[:n:n], next[n:]
 		d.fold(c.v.Err, s.refund > 0)
-		if d.Refunded, d.Err = s.refunded, s.err; c.requests[i].Refund && c.v.Err != nil {
+		if c.requests[s.descriptor].Refund && c.v.Err != nil {
 			d.Err = c.v.Err
 		}
 		if !s.rule.Match.Descriptor.Quota || s.rule.role != RoleQuota && s.rule.role != RoleShadow || s.refund > 0 {
@@ -278,4 +261,75 @@ func (d *Descriptor) period() time.Duration {
 		return d.Period
 	}
 	return time.Second
+}
+
+// clockLimit is never charged: a decision about it has the store's time in its receipt.
+var clockLimit = sluice.MustLimit("(clock)", sluice.FixedWindow{Rate: sluice.PerSecond(1)})
+
+// giveUnitsBack carries out the refunds, and decides their requests again, which still take nothing.
+func (c *call) giveUnitsBack(ctx context.Context, store sluice.Store) {
+	for i := range c.selected {
+		s := &c.selected[i]
+		if s.refund == 0 || !s.filled {
+			continue
+		}
+		d := &c.v.Descriptors[s.descriptor]
+		d.Err = c.refundAll(ctx, store, s)
+		d.Refunded = d.Err == nil
+		out := make([]sluice.Decision, s.results())
+		if err := store.DecideAll(ctx, c.scratch.requests[s.at:s.at+len(out)], out); err != nil {
+			d.Err = errors.Join(d.Err, err)
+			continue
+		}
+		copy(c.decisions[s.at:], out)
+	}
+}
+
+// refundAll gives units back to all limits of a rule. If one algorithm cannot take them, none gets them.
+func (s *scratch) refundAll(ctx context.Context, store sluice.Store, q *selection) error {
+	for j := range q.set.requests {
+		if l := q.set.requests[j].Limit; !Refunds(l) {
+			return fmt.Errorf("policy: rule %q: a %s cannot take units back: %w", q.rule.Name, kindName(l), errors.ErrUnsupported)
+		}
+	}
+	var errs []error
+	for j := range q.set.requests {
+		r := &s.requests[q.at+j]
+		charge := sluice.Charge{Limit: r.Limit, Key: r.Key, Cost: q.refund, Receipt: s.decisions[q.at+j].Receipt}
+		if charge.Receipt.Over = 0; charge.Receipt.At == 0 {
+			now, err := store.Decide(ctx, sluice.Request{Limit: clockLimit, Key: r.Key, Peek: true})
+			if err != nil {
+				return errors.Join(append(errs, err)...)
+			}
+			charge.Receipt.At = now.Receipt.At
+		}
+		errs = append(errs, store.Settle(ctx, charge, 0))
+	}
+	return errors.Join(errs...)
+}
+
+// Refunds reports whether units of a limit can be given back without the receipt of their charge. A token bucket
+// and a fixed window take back what they have given. A sliding window and a sliding counter take back what they
+// have given in the current cell or window. The other algorithms need the receipt.
+func Refunds(l *sluice.Limit) bool {
+	switch l.Params().Kind {
+	case algo.KindBucket, algo.KindFixedWindow, algo.KindSlidingWindow, algo.KindSlidingCounter:
+		return true
+	default:
+		return false
+	}
+}
+
+// kindName returns the algorithm of a limit in words.
+func kindName(l *sluice.Limit) string {
+	switch l.Params().Kind {
+	case algo.KindLeaky:
+		return "leaky bucket"
+	case algo.KindSlidingLog:
+		return "sliding log"
+	case algo.KindWarmBucket:
+		return "token bucket with a warm-up"
+	default:
+		return "concurrency limit"
+	}
 }

@@ -3,6 +3,8 @@ package policy
 import (
 	"slices"
 	"strings"
+
+	"github.com/sluicehq/sluice/policy/internal/patterns"
 )
 
 // entry identifies a pattern of a rule by the numbers of both.
@@ -35,7 +37,7 @@ type node struct {
 
 type deepPattern struct {
 	entry    entry
-	segments []segment // from the "**"
+	segments []patterns.Segment // from the "**"
 }
 
 // leaf holds entries. An entry that needs one of several exact values of a header, cookie, parameter or
@@ -51,12 +53,12 @@ type valueLeaf struct {
 	values map[string][]entry
 }
 
-func (ix *index) add(e entry, p *pattern, m *matcher) {
+func (ix *index) add(e entry, p *patterns.Pattern, m *matcher) {
 	if len(m.hosts) == 0 {
 		if ix.any == nil {
 			ix.any = &node{}
 		}
-		ix.any.add(e, p.segments, m)
+		ix.any.add(e, p.Segments, m)
 	}
 	for _, h := range m.hosts {
 		table, key := &ix.exact, h
@@ -72,21 +74,21 @@ func (ix *index) add(e entry, p *pattern, m *matcher) {
 			n = &node{}
 			(*table)[key] = n
 		}
-		n.add(e, p.segments, m)
+		n.add(e, p.Segments, m)
 	}
 }
 
-func (n *node) add(e entry, segments []segment, m *matcher) {
+func (n *node) add(e entry, segments []patterns.Segment, m *matcher) {
 	for i, s := range segments {
-		switch s.kind {
-		case anyDepth:
+		switch s.Kind {
+		case patterns.AnyDepth:
 			if i == len(segments)-1 {
 				n.depth.add(e, m)
 			} else {
 				n.deep = append(n.deep, deepPattern{e, segments[i:]})
 			}
 			return
-		case anyOne:
+		case patterns.AnyOne:
 			if n.one == nil {
 				n.one = &node{}
 			}
@@ -95,10 +97,10 @@ func (n *node) add(e entry, segments []segment, m *matcher) {
 			if n.next == nil {
 				n.next = map[string]*node{}
 			}
-			c := n.next[s.text]
+			c := n.next[s.Text]
 			if c == nil {
 				c = &node{}
-				n.next[s.text] = c
+				n.next[s.Text] = c
 			}
 			n = c
 		}
@@ -155,7 +157,7 @@ func (ix *index) find(a *Attributes, found []entry) []entry {
 func (n *node) find(a *Attributes, path string, found []entry) []entry {
 	found = n.depth.find(a, found)
 	for i := range n.deep {
-		if matchSegments(n.deep[i].segments, path) {
+		if patterns.Match(n.deep[i].segments, path) {
 			found = append(found, n.deep[i].entry)
 		}
 	}
@@ -165,7 +167,7 @@ func (n *node) find(a *Attributes, path string, found []entry) []entry {
 	if n.next == nil && n.one == nil {
 		return found
 	}
-	text, rest := cutSegment(path)
+	text, rest := patterns.Cut(path)
 	if c := n.next[text]; c != nil {
 		found = c.find(a, rest, found)
 	}

@@ -1,14 +1,16 @@
 package policy
 
 import (
-	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"net/textproto"
-	"strconv"
+	"slices"
 	"strings"
 
-	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/spelling"
+	"github.com/sluicehq/sluice/policy/internal/keys"
+	"github.com/sluicehq/sluice/policy/internal/paths"
+	"github.com/sluicehq/sluice/policy/internal/patterns"
 )
 
 // newParts checks the parts of a rule's key, replaces templates by their parts, and fills in defaults.
@@ -72,211 +74,196 @@ func checkPart(p *Part, m *matcher) (f fault) {
 	}
 	switch p.Source {
 	case FromHeader:
-		return checkHeader(p.Name)
+		return fault(spelling.CheckHeader(p.Name))
 	case FromCookie:
-		if !isToken(p.Name) {
+		if !spelling.IsName(p.Name) {
 			return fault{"does not name a cookie", "give a name such as session"}
 		}
 	case FromParam:
 		for i := range m.patterns {
-			if m.patterns[i].param(p.Name) < 0 {
-				return fault{fmt.Sprintf("is in no segment of the path pattern %q", m.patterns[i].text), fmt.Sprintf("name one {%s}", p.Name)}
+			if m.patterns[i].Param(p.Name) < 0 {
+				return fault{fmt.Sprintf("is in no segment of the path pattern %q", m.patterns[i].Text), fmt.Sprintf("name one {%s}", p.Name)}
 			}
 		}
 	}
 	return f
 }
 
-// partValue is what a request has for a part: an address, or a text.
-type partValue struct {
-	text string
-	addr netip.Addr
-	ok   bool
-	// repeated means that the request has several values, which are neither used nor missing.
-	repeated bool
-}
-
 // valueOf reads a part of a request.
-func (r *rule) valueOf(p *Part, a *Attributes, pattern int) (v partValue) {
+func (r *rule) valueOf(p *Part, a *Attributes, pattern int) (v keys.Value) {
 	if p.Value != nil {
-		v.text, v.ok = p.Value(a)
-		v.ok = v.ok && v.text != ""
+		v.Text, v.OK = p.Value(a)
+		v.OK = v.OK && v.Text != ""
 		return v
 	}
 	switch p.Source {
 	case FromConstant:
-		return partValue{text: p.Name, ok: true}
+		return keys.Value{Text: p.Name, OK: true}
 	case FromClientIP:
-		return partValue{addr: a.ClientIP, ok: a.ClientIP.IsValid()}
+		return keys.Value{Addr: a.ClientIP, Prefix: uint8(p.IPv6Prefix), OK: a.ClientIP.IsValid()}
 	case FromHeader, FromCookie, FromQuery, FromClaim, FromAttribute:
-		if !a.known || a.repeatable != nil || p.Source == FromCookie || isCredentials(p.Name) {
+		if !a.known || a.repeatable != nil || p.Source == FromCookie || spelling.IsCredentials(p.Name) {
 			return p.valueOf(a.Read(p.Source, p.Name))
 		}
-		if v.text, _ = a.value(p.Source, p.Name); p.Source == FromHeader || p.Source == FromQuery {
-			v.text, _ = cleanToken(v.text)
+		if v.Text, _ = a.value(p.Source, p.Name); p.Source == FromHeader || p.Source == FromQuery {
+			v.Text, _ = spelling.Token(v.Text)
 		}
 	case FromPath:
-		v.text = a.Path
+		v.Text = a.Path
 	case FromParam:
-		v.text, _ = segmentAt(a.Path, r.match.patterns[pattern].param(p.Name))
+		v.Text, _ = patterns.At(a.Path, r.match.patterns[pattern].Param(p.Name))
 	case FromRoute:
-		v.text = r.match.patterns[pattern].text
+		v.Text = r.match.patterns[pattern].Text
 	case FromMethod:
-		v.text = r.methodOf(a.Method)
+		v.Text = r.methodOf(a.Method)
 	case FromHost:
-		v.text = a.Host
+		v.Text = a.Host
 	}
-	v.ok = v.text != ""
+	v.OK = v.Text != ""
 	return v
 }
 
-// keyRef is a key that is not made yet: one existing text, or a piece of the scratch buffer.
-type keyRef struct {
-	text       string
-	start, end int
-	parts      int
-	// lacking means that a part is missing. repeated means that it has several values.
-	lacking, repeated bool
-}
-
-// key returns the key once the buffer has become a string.
-func (k keyRef) key(buffer string) sluice.Key {
-	if k.end > k.start {
-		return sluice.EncodedKey(buffer[k.start:k.end], k.parts)
-	}
-	return sluice.EncodedKey(k.text, k.parts)
-}
-
-// bytes returns the key as a piece of the buffer and as a text; one of the two is empty.
-func (k keyRef) bytes(buffer []byte) ([]byte, string) { return buffer[k.start:k.end], k.text }
-
 // makeKey makes the key of the values in s, one for each part of the rule's key. If the request lacks a
-// part with MissingDeny or MissingSkip, makeKey returns that part; MissingDeny wins.
-//
-// A missing part with MissingShared is empty in the key. One more part at the end of the key lists the
-// missing parts, so that no value is mistaken for a missing part.
-func (s *scratch) makeKey(parts []Part) (k keyRef, missing *Part) {
+// part with MissingDeny or MissingSkip, makeKey returns that part; MissingDeny wins. repeated means that the request has
+// the part several times.
+func (s *scratch) makeKey(parts []Part) (k keys.Ref, missing *Part, repeated bool) {
 	lacking := false
 	for i := range s.values {
-		if s.values[i].ok {
+		v := &s.values[i]
+		if v.OK {
 			continue
 		}
 		lacking = true
-		if s.values[i].repeated {
-			if parts[i].OnRepeated != RepeatedShared {
-				return keyRef{repeated: true}, &parts[i]
-			}
-			continue
-		}
-		switch parts[i].OnMissing {
-		case MissingDeny:
-			return k, &parts[i]
-		case MissingSkip:
-			if missing == nil {
-				missing = &parts[i]
-			}
+		switch p := &parts[i]; {
+		case v.Repeated && p.OnRepeated != RepeatedShared:
+			return k, p, true
+		case v.Repeated:
+		case p.OnMissing == MissingDeny:
+			return k, p, false
+		case p.OnMissing == MissingSkip && missing == nil:
+			missing = p
 		}
 	}
 	if missing != nil {
-		return k, missing
+		return k, missing, false
 	}
-	if len(parts) == 1 && !lacking {
-		if v := &s.values[0]; !v.addr.IsValid() {
-			return keyRef{text: v.text, parts: 1}, nil
-		}
-		return s.addressKey(s.values[0].addr, parts[0].IPv6Prefix), nil
-	}
-	k = keyRef{start: len(s.key), parts: len(parts)}
-	for i := range s.values {
-		if v := &s.values[i]; v.addr.IsValid() {
-			s.key = append(s.key, 0)
-			at := len(s.key)
-			s.key = appendAddress(s.key, v.addr, parts[i].IPv6Prefix)
-			s.key[at-1] = byte(len(s.key) - at) // shorter than 128, so the length is one byte
-		} else {
-			s.key = sluice.AppendKeyPart(s.key, v.text)
-		}
-	}
-	if lacking {
-		s.key = s.appendLacking(s.key)
-		k.parts, k.lacking = k.parts+1, true
-	}
-	k.end = len(s.key)
-	return k, nil
+	return s.keys.Add(s.values, lacking), nil, false
 }
 
-// appendLacking appends the part that lists the missing parts.
-func (s *scratch) appendLacking(dst []byte) []byte {
-	var text [64]byte
-	which := append(text[:0], "missing"...)
-	for i := range s.values {
-		if !s.values[i].ok {
-			which = strconv.AppendInt(append(which, ' '), int64(i+1), 10)
+// valueOf returns the value of the part for what a request has.
+func (p *Part) valueOf(r Found) keys.Value {
+	v := keys.Value{Text: r.First}
+	if r.Count > CountOne {
+		switch p.OnRepeated {
+		case RepeatedFirst:
+		case RepeatedLast:
+			v.Text = r.Last
+		default:
+			return keys.Value{Repeated: true}
 		}
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(which)))
-	return append(dst, which...)
-}
-
-// addressKey returns the key of an address: a new key, or the key that was made before.
-func (s *scratch) addressKey(addr netip.Addr, prefix int) keyRef {
-	if s.address.end > s.address.start && s.addressPrefix == prefix {
-		return s.address
+	if p.Source == FromHeader && spelling.IsCredentials(p.Name) {
+		v.Text = spelling.CredentialsKey(v.Text)
 	}
-	k := keyRef{start: len(s.key), parts: 1}
-	s.key = appendAddress(s.key, addr, prefix)
-	k.end = len(s.key)
-	s.address, s.addressPrefix = k, prefix
-	return k
-}
-
-// appendAddress appends an address for a key: the same text for all spellings, and for all IPv6
-// addresses of a prefix.
-func appendAddress(dst []byte, addr netip.Addr, prefix int) []byte {
-	addr = addr.Unmap().WithZone("")
-	if addr.Is4() || prefix == 128 {
-		return addr.AppendTo(dst)
-	}
-	p, _ := addr.Prefix(prefix) // fails only for a prefix out of bounds
-	return p.AppendTo(dst)
+	v.OK = v.Text != ""
+	return v
 }
 
 // valueFrom reads the value of a part from a text of a RuleRequest. If it cannot, it returns why.
-func (r *rule) valueFrom(p *Part, text string, paths Paths) (v partValue, f fault) {
-	v = partValue{text: text, ok: text != "" || p.Source == FromDescriptor}
-	if !v.ok {
+func (r *rule) valueFrom(p *Part, text string, form paths.Form) (v keys.Value, f fault) {
+	v = keys.Value{Text: text, OK: text != "" || p.Source == FromDescriptor}
+	if !v.OK {
 		return v, f
 	}
 	switch p.Source {
 	case FromHeader, FromCookie, FromQuery:
-		v.text, _ = cleanValue(p.Source, p.Name, text)
-		if p.Source == FromHeader && isCredentials(p.Name) {
-			v.text = keyOfCredentials(v.text)
+		v.Text, _ = cleanValue(p.Source, p.Name, text)
+		if p.Source == FromHeader && spelling.IsCredentials(p.Name) {
+			v.Text = spelling.CredentialsKey(v.Text)
 		}
-		v.ok = v.text != ""
+		v.OK = v.Text != ""
 	case FromClientIP:
 		address, _, _ := strings.Cut(text, "/")
 		addr, err := netip.ParseAddr(address)
 		if err != nil {
 			return v, fault{"is not an address", "give one such as 192.0.2.7"}
 		}
-		v.text, v.addr = "", addr
+		v.Text, v.Addr, v.Prefix = "", addr, uint8(p.IPv6Prefix)
 	case FromPath:
-		v.text = paths.Clean(text)
+		v.Text = form.Clean(text)
 	case FromParam:
-		v.text = paths.Clean("/" + strings.ReplaceAll(text, "/", "%2F"))[1:]
-		v.ok = v.text != ""
+		v.Text = form.Clean("/" + strings.ReplaceAll(text, "/", "%2F"))[1:]
+		v.OK = v.Text != ""
 	case FromHost:
-		if CheckHost(text) != nil && !isAddress(text) {
+		if CheckHost(text) != nil && !spelling.IsAddress(text) {
 			return v, fault{"is not a host", "give one such as api.example.com"}
 		}
-		v.text = CleanHost(text)
-		v.ok = v.text != ""
+		v.Text = spelling.Host(text)
+		v.OK = v.Text != ""
 	case FromMethod:
-		if f := checkMethod(text); f != (fault{}) && text != OtherMethod {
+		if f := fault(spelling.CheckRuleMethod(text)); f != (fault{}) && text != spelling.OtherMethod {
 			return v, f
 		}
-		v.text = r.methodOf(text)
+		v.Text = r.methodOf(text)
 	}
 	return v, f
+}
+
+// methodOf returns the value of FromMethod in keys of the rule, which may name methods of its own.
+func (r *rule) methodOf(method string) string {
+	if method == "" || slices.Contains(r.match.methods, method) {
+		return method
+	}
+	return spelling.Method(method)
+}
+
+// checkShared reports a ban on a key that all clients share, unless BanShared is set. Any client could ban
+// all others.
+func (c *compiler) checkShared(r *Rule) {
+	shared := !slices.ContainsFunc(r.Key, func(p Part) bool { return p.OfClient() })
+	own := slices.ContainsFunc(r.Key, func(p Part) bool { return p.OfClient() && !p.Chosen() })
+	earned := r.Ban != nil && r.Ban.After > 0
+	switch {
+	case r.BanShared && !earned:
+		c.report("BanShared", "", fault{"is set, and no denial leads to a ban", "leave it out"})
+	case r.BanShared && own:
+		c.report("BanShared", "", fault{"is set, and a part of the key distinguishes clients", "leave it out"})
+	}
+	if !earned || !shared || r.BanShared || len(r.Key) == 0 {
+		return
+	}
+	c.report("Ban", "", fault{
+		"bans all clients at once, because no part of the key distinguishes them",
+		"add a part such as client_ip to the key, or say that the ban is shared",
+	})
+}
+
+// readKey reads the values of a key into s. If they are not a key of the rule, it returns why.
+func (r *rule) readKey(s *scratch, key []string, form paths.Form) (f fault) {
+	var wanted []string
+	s.values = s.values[:0]
+	for i := range r.parts {
+		part := &r.parts[i]
+		if part.Source == FromConstant {
+			s.values = append(s.values, keys.Value{Text: part.Name, OK: true})
+			continue
+		}
+		wanted = append(wanted, part.String())
+		if len(wanted) > len(key) {
+			continue
+		}
+		v, f := r.valueFrom(part, key[len(wanted)-1], form)
+		if f != (fault{}) {
+			f.Problem = fmt.Sprintf("part %d of the key, %s, %s", len(wanted), part, f.Problem)
+			return f
+		}
+		if part.Source == FromClientIP {
+			s.client = v.Addr
+		}
+		s.values = append(s.values, v)
+	}
+	if len(wanted) != len(key) {
+		return fault{fmt.Sprintf("the key has %d parts and the rule's has %d: %v", len(key), len(wanted), wanted), "give a value for each"}
+	}
+	return f
 }

@@ -4,30 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy/internal/keys"
+	"github.com/sluicehq/sluice/policy/internal/networks"
+	"github.com/sluicehq/sluice/policy/internal/paths"
+	"github.com/sluicehq/sluice/policy/internal/patterns"
 )
-
-// limitSet is the limits of a rule, or the limits of an override, as requests to the store.
-type limitSet struct {
-	// requests are the requests, one for each limit, without key and cost.
-	requests []sluice.Request
-	// kinds has more about each request.
-	kinds []limitKind
-	// floors has the floors of the requests, by class: the first row is for requests without a class.
-	// Nil if all are the rule's own floor.
-	floors [][]int64
-	// override says that the numbers are for some keys only.
-	override bool
-}
-
-// limitKind is what a request to the store does not contain.
-type limitKind struct {
-	lease bool // it needs a member
-	role  Role
-}
 
 // newSet makes the requests of a rule's limits, candidates included.
 func (c *compiler) newSet(r *rule, limits []*sluice.Limit, override bool) *limitSet {
@@ -71,19 +57,6 @@ func (set *limitSet) floor(i, class int) int64 {
 	return set.floors[class+1][i]
 }
 
-// roleOf returns the role of a rule's limits.
-func roleOf(r *Rule) Role {
-	switch {
-	case r.Shadow:
-		return RoleShadow
-	case r.WhenLimited.Action.advisory():
-		return RoleAdvisory
-	case r.Match.Descriptor != nil && r.Match.Descriptor.Quota:
-		return RoleQuota
-	}
-	return RoleEnforced
-}
-
 // nameLimits gives the limits of a rule the names under which their state is kept. Each name belongs to
 // one limit of one rule. Candidates have names of their own.
 func (c *compiler) nameLimits(r *Rule, field string, limits []*sluice.Limit) []*sluice.Limit {
@@ -109,7 +82,7 @@ func (c *compiler) nameLimits(r *Rule, field string, limits []*sluice.Limit) []*
 			own = ""
 		case !given:
 			own = fmt.Sprint(i + 1)
-		case !isName(own):
+		case !patterns.IsName(own):
 			c.report(at+".Name", own, nameFault(own))
 		}
 		if seen[own] {
@@ -150,18 +123,76 @@ func (c *compiler) named(r *Rule, at, name string, given *sluice.Limit) *sluice.
 	return l
 }
 
+// keyOf reads a key that is given by its values, as in RuleRequest. If the values are not a key of the
+// rule, keyOf returns why.
+func (r *rule) keyOf(s *scratch, key []string, form paths.Form) (id keys.ID, f fault) {
+	s.reset()
+	if f := r.readKey(s, key, form); f != (fault{}) {
+		return id, f
+	}
+	ref, missing, _ := s.makeKey(r.parts)
+	if missing != nil {
+		return id, fault{fmt.Sprintf("lacks %s, and no request has such a key", missing), "give its value"}
+	}
+	return keys.NewID(ref.Key(s.keys.String())), f
+}
+
+// addLists checks the lists of a rule.
+func (c *compiler) addLists(r *rule) {
+	c.checkNetworks("AllowIPs", r.AllowIPs)
+	c.checkNetworks("DenyIPs", r.DenyIPs)
+	r.allowIPs, r.denyIPs = networks.New(r.AllowIPs), networks.New(r.DenyIPs)
+	r.lists = make(keys.Table[List], len(r.AllowKeys)+len(r.DenyKeys))
+	c.addList(r, "AllowKeys", r.AllowKeys, ListAllow)
+	c.addList(r, "DenyKeys", r.DenyKeys, ListDeny)
+	r.hasLists = len(r.lists) > 0 || r.allowIPs != nil || r.denyIPs != nil
+}
+
+func (c *compiler) addList(r *rule, field string, listed [][]string, list List) {
+	s := newScratch()
+	defer s.free()
+	for i, key := range listed {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		id, f := r.keyOf(s, key, c.form)
+		switch other := r.lists[id]; {
+		case f != (fault{}):
+			c.report(at, "", f)
+			continue
+		case other == list:
+			c.report(at, "", fault{"is on the list twice", "leave one of them out"})
+		case other != NotListed:
+			c.report(at, "", fault{"is among the keys to allow too", "leave it out of one of the lists"})
+		}
+		r.lists[id] = list
+	}
+}
+
+// listed returns the list that a key, or the address of its client, is on.
+func (r *rule) listed(k keys.Ref, b *keys.Buffer, client netip.Addr) List {
+	list, _ := r.lists.Find(k, b)
+	switch {
+	case list == ListDeny || r.denyIPs.Contains(client):
+		return ListDeny
+	case list == ListAllow || r.allowIPs.Contains(client):
+		return ListAllow
+	}
+	return NotListed
+}
+
 // addOverrides makes the table of a rule's overrides. Overrides with equal numbers share their limits,
 // so that stores keep few limits.
 func (c *compiler) addOverrides(r *rule) {
 	if len(r.Overrides) == 0 {
 		return
 	}
-	r.overrides = make(keyTable[*limitSet], len(r.Overrides))
+	r.overrides = make(keys.Table[*limitSet], len(r.Overrides))
 	sets := map[string]*limitSet{}
+	s := newScratch()
+	defer s.free()
 	for i := range r.Overrides {
 		o := &r.Overrides[i]
 		at := fmt.Sprintf("Overrides[%d]", i)
-		id, f := r.keyOf(&c.scratch, o.Key, c.options.Paths)
+		id, f := r.keyOf(s, o.Key, c.form)
 		if f == (fault{}) && r.overrides[id] != nil {
 			f = fault{"is the key of another override too", "give one for each key"}
 		}
@@ -205,40 +236,4 @@ func (c *compiler) overriding(r *rule, at string, limits []*sluice.Limit) *limit
 	}
 	c.checkFloors(r, "the limit of an override", named)
 	return c.newSet(r, named, true)
-}
-
-// sameLimit identifies a limit: by the name under which its state is kept, and its numbers.
-type sameLimit struct{ name, numbers string }
-
-func identityOf(l *sluice.Limit) sameLimit { return sameLimit{l.Name(), numbersOf(l)} }
-
-// numbersOf returns the algorithm of a limit with all numbers, hybrid terms included.
-func numbersOf(l *sluice.Limit) string {
-	text := l.Algorithm().String()
-	if h := l.Hybrid(); h != nil {
-		text += fmt.Sprintf(" hybrid%+v", *h)
-	}
-	return text
-}
-
-// sameLimits returns all limits of a policy, with the limits of overrides. A policy that replaces it keeps them.
-func (p *Policy) sameLimits() map[sameLimit]*sluice.Limit {
-	if p == nil {
-		return nil
-	}
-	known := map[sameLimit]*sluice.Limit{}
-	add := func(set *limitSet) {
-		for i := range set.requests {
-			known[identityOf(set.requests[i].Limit)] = set.requests[i].Limit
-		}
-	}
-	for _, r := range p.rules {
-		add(r.limits)
-		for _, set := range r.overrides {
-			if set != nil {
-				add(set)
-			}
-		}
-	}
-	return known
 }

@@ -6,15 +6,21 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+
+	"github.com/sluicehq/sluice/internal/condition"
+	"github.com/sluicehq/sluice/internal/faults"
+	"github.com/sluicehq/sluice/internal/spelling"
+	"github.com/sluicehq/sluice/policy/internal/networks"
+	"github.com/sluicehq/sluice/policy/internal/patterns"
 )
 
 // matcher is a Match, checked and ready to match.
 type matcher struct {
-	patterns []pattern // at least one
+	patterns []patterns.Pattern // at least one
 	methods  []string
 	hosts    []string
 	values   []valueMatcher
-	clients  *ipSet
+	clients  *networks.Set
 	classes  []int // by number
 	marked   *bool
 	pressure float64
@@ -52,17 +58,17 @@ type matching struct {
 func (c *compiler) newMatcher(m *Match, at string) *matcher {
 	r := &matcher{also: m.If, marked: m.Marked, usesMark: m.Marked != nil, descriptor: m.Descriptor != nil}
 	for i, text := range m.Paths {
-		p, f := parsePattern(text, c.options.Paths)
-		if f != (fault{}) {
-			c.report(fmt.Sprintf("%sPaths[%d]", at, i), text, f)
+		p, f := patterns.Parse(text, c.form)
+		if f != (faults.Fault{}) {
+			c.report(fmt.Sprintf("%sPaths[%d]", at, i), text, fault(f))
 		}
 		r.patterns = append(r.patterns, p)
 	}
 	if len(m.Paths) == 0 {
-		r.patterns = []pattern{everything}
+		r.patterns = []patterns.Pattern{patterns.Everything}
 	}
 	for i, method := range m.Methods {
-		if f := checkMethod(method); f != (fault{}) {
+		if f := fault(spelling.CheckRuleMethod(method)); f != (fault{}) {
 			c.report(fmt.Sprintf("%sMethods[%d]", at, i), method, f)
 		}
 		r.methods = append(r.methods, method)
@@ -71,17 +77,17 @@ func (c *compiler) newMatcher(m *Match, at string) *matcher {
 		}
 	}
 	for i, host := range m.Hosts {
-		if f := checkHost(host); f != (fault{}) {
+		if f := fault(spelling.CheckRuleHost(host)); f != (fault{}) {
 			c.report(fmt.Sprintf("%sHosts[%d]", at, i), host, f)
 		}
-		r.hosts = append(r.hosts, CleanHost(host))
+		r.hosts = append(r.hosts, spelling.Host(host))
 	}
 	c.addValues(r, FromHeader, at+"Headers", m.Headers)
 	c.addValues(r, FromCookie, at+"Cookies", m.Cookies)
 	c.addValues(r, FromQuery, at+"Queries", m.Queries)
 	c.addValues(r, FromAttribute, at+"Attributes", m.Attributes)
 	c.checkNetworks(at+"ClientIPs", m.ClientIPs)
-	r.clients = newIPSet(m.ClientIPs)
+	r.clients = networks.New(m.ClientIPs)
 	for i, name := range m.Classes {
 		number, known := c.classes[name]
 		if !known {
@@ -152,26 +158,6 @@ func (c *compiler) addPressure(r *matcher, m *Match, at string) {
 	r.pressure, r.of = m.Pressure, m.PressureOf
 }
 
-// pressureOf is a reference to a rule, which is checked when all rules are known.
-type pressureOf struct {
-	index       int
-	rule, field string
-	of          string
-}
-
-// checkPressures checks the rules whose pressure others use.
-func (c *compiler) checkPressures(p *Policy) {
-	for _, q := range c.pressures {
-		c.index, c.rule = q.index, q.rule
-		switch {
-		case q.index >= 0 && q.of == q.rule:
-			c.report(q.field, q.of, fault{"is the rule itself, which has no pressure while it matches no request", "give another rule"})
-		case p.byName[q.of] == nil:
-			c.report(q.field, q.of, fault{"is not a rule of the policy", "give the name of one"})
-		}
-	}
-}
-
 // matches checks the conditions that the index does not check.
 func (m *matcher) matches(a *matching) truth {
 	if m.plain {
@@ -183,44 +169,44 @@ func (m *matcher) matches(a *matching) truth {
 
 // failure is the first condition of a match that a request fails, and which one of its kind it is.
 type failure struct {
-	condition Condition
+	condition condition.Kind
 	index     int
 	pressure  float64 // that the condition on pressure found
 }
 
-// walk checks the conditions that the index does not check, in the order of the constants of Condition. If the result
+// walk checks the conditions that the index does not check, in the order of package condition. If the result
 // is no, failure is the condition that fails.
 func (m *matcher) walk(a *matching) (met truth, f failure) {
 	if len(m.methods) > 0 && !slices.Contains(m.methods, a.Method) {
-		return no, failure{condition: ConditionMethod}
+		return no, failure{condition: condition.Method}
 	}
 	met = yes
 	if len(m.classes) > 0 {
 		if met = a.isOf(m.classes); met == no {
-			return no, failure{condition: ConditionClass}
+			return no, failure{condition: condition.Class}
 		}
 	}
 	if m.marked != nil && *m.marked != a.marked {
 		if *m.marked {
-			return no, failure{condition: ConditionMarked}
+			return no, failure{condition: condition.Marked}
 		}
-		return no, failure{condition: ConditionUnmarked}
+		return no, failure{condition: condition.Unmarked}
 	}
 	for i := range m.values {
 		if met = min(met, m.values[i].matches(a.Attributes)); met == no {
 			return no, failure{condition: sourceConditions[m.values[i].source], index: i}
 		}
 	}
-	if m.clients != nil && !m.clients.contains(a.ClientIP) {
-		return no, failure{condition: ConditionClientIP}
+	if m.clients != nil && !m.clients.Contains(a.ClientIP) {
+		return no, failure{condition: condition.ClientIP}
 	}
 	for i, c := range m.also {
 		if met = min(met, a.fulfills(c)); met == no {
-			return no, failure{condition: ConditionIf, index: i}
+			return no, failure{condition: condition.If, index: i}
 		}
 	}
 	if m.of != "" {
-		f := failure{condition: ConditionPressure}
+		f := failure{condition: condition.Pressure}
 		if a.pressure != nil {
 			f.pressure = a.pressure(m.of)
 		}
@@ -230,7 +216,7 @@ func (m *matcher) walk(a *matching) (met truth, f failure) {
 	}
 	for i, u := range m.unless {
 		if met = min(met, yes-u.matchesAll(a)); met == no {
-			return no, failure{condition: ConditionUnless, index: i}
+			return no, failure{condition: condition.Unless, index: i}
 		}
 	}
 	return met, f
@@ -287,7 +273,7 @@ func (m *matcher) matchesPath(path string) bool {
 		path = ""
 	}
 	for i := range m.patterns {
-		if matchSegments(m.patterns[i].segments, path) {
+		if patterns.Match(m.patterns[i].Segments, path) {
 			return true
 		}
 	}
@@ -306,8 +292,8 @@ func (m *valueMatcher) exact() bool { return len(m.OneOf) > 0 && len(m.Prefixes)
 func checkValueName(s Source, name string) (f fault) {
 	switch {
 	case s == FromHeader:
-		return checkHeader(name)
-	case s == FromCookie && !isToken(name):
+		return fault(spelling.CheckHeader(name))
+	case s == FromCookie && !spelling.IsName(name):
 		return fault{"is not a name of a cookie", "give one such as session"}
 	case name == "":
 		return fault{"has no name", "give the name of the value"}
@@ -315,24 +301,74 @@ func checkValueName(s Source, name string) (f fault) {
 	return f
 }
 
-// checkHeader returns why no request has such a header, or the zero fault.
-func checkHeader(name string) (f fault) {
-	switch {
-	case !isToken(name):
-		return fault{"is not a name of a header", "give one such as X-User"}
-	case strings.EqualFold(name, "Host"):
-		return fault{"is not among the headers that rules see", "use the host instead"}
+// truth is whether a request fulfills a condition. The larger one of two is the more certain match.
+type truth uint8
+
+const (
+	no truth = iota
+	// maybe means that it depends on which of several values a service reads. A rule applies to such a
+	// request, and an exception does not.
+	maybe
+	yes
+)
+
+func truthOf(b bool) truth {
+	if b {
+		return yes
 	}
-	return f
+	return no
 }
 
-// isToken reports whether s is a token of HTTP.
-func isToken(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
-			return false
+// matches compares the value of a request, or all its values if there are several.
+func (m *valueMatcher) matches(a *Attributes) truth {
+	r := a.Read(m.source, m.Name)
+	present := len(m.OneOf)+len(m.Prefixes) == 0 // any value will do
+	if r.Count != CountNone && (r.First == "" || r.Last == "") && (m.Absent || present) {
+		return maybe // to some services, an empty value is a missing one
+	}
+	switch r.Count {
+	case CountNone:
+		return truthOf(m.Absent)
+	case CountOne:
+		return truthOf(!m.Absent && (present || m.accepts(r.First)))
+	case CountSeveral:
+		if m.Absent || present {
+			return truthOf(!m.Absent)
+		}
+	default: // some services find no value
+		if m.Absent || present {
+			return maybe
 		}
 	}
-	return s != ""
+	all, certain := a.readAll(m.source, m.Name)
+	if !certain || slices.ContainsFunc(all, m.accepts) {
+		return maybe
+	}
+	return no
+}
+
+// cleanAll returns values of a rule in the spelling in which requests have them.
+func cleanAll(s Source, name string, values []string) []string {
+	clean := slices.Clone(values)
+	for i := range clean {
+		clean[i], _ = cleanValue(s, name, clean[i])
+	}
+	return clean
+}
+
+// cleanPrefixes is cleanAll for beginnings of values. Credentials keep the space behind the scheme. The dots end the
+// last part of a token, which a prefix does not end.
+func cleanPrefixes(s Source, name string, prefixes []string) []string {
+	const end = "x....."
+	clean := slices.Clone(prefixes)
+	for i := range clean {
+		clean[i], _ = cleanValue(s, name, clean[i]+end)
+		clean[i] = strings.TrimSuffix(clean[i], end)
+	}
+	return clean
+}
+
+// sourceConditions are the conditions on values, by the source of the value.
+var sourceConditions = [...]condition.Kind{
+	FromHeader: condition.Header, FromCookie: condition.Cookie, FromQuery: condition.Query, FromAttribute: condition.Attribute,
 }

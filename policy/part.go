@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -27,7 +28,7 @@ const (
 	FromParam
 	// FromRoute is the pattern of the rule that the path matched.
 	FromRoute
-	// FromMethod is the method.
+	// FromMethod is the method. All methods that are neither registered nor named by the rule count as one, "other".
 	FromMethod
 	// FromHost is the cleaned host.
 	FromHost
@@ -272,4 +273,55 @@ func (p *Part) expand() (parts []Part, f fault) {
 		return nil, fault{"has no part in braces, such as {client_ip}", "for the same text for all requests, give a constant"}
 	}
 	return parts, f
+}
+
+// OfClient reports whether a part distinguishes clients. The other parts are the same for all clients that
+// request the same thing.
+func (p *Part) OfClient() bool {
+	switch p.Source {
+	case FromConstant, FromPath, FromParam, FromRoute, FromMethod, FromHost:
+		return false
+	}
+	return true
+}
+
+// Chosen reports whether any client can send the value of another one, because its name does not say that it is a
+// secret: a parameter of the query, or a header without credentials. A ban on such parts only hits a client or a
+// resource that somebody else has named. Cookies, claims and the caller's own values are not chosen.
+func (p Part) Chosen() bool {
+	if p.Source != FromQuery && p.Source != FromHeader {
+		return false
+	}
+	name := strings.ToLower(p.Name)
+	return !slices.ContainsFunc(secretNames[:], func(word string) bool { return strings.Contains(name, word) })
+}
+
+// secretNames are words in the names of values that are secrets of their clients.
+var secretNames = [...]string{"auth", "key", "token", "secret", "session", "cookie", "signature", "password", "jwt", "sid", "credential"}
+
+// Repeated is the choice for requests with a part of a rule's key several times, such as a header on
+// two lines or ?k=a&k=b, or in a spelling that not all services read. Services disagree on the value:
+// some read the first, some the last, and some all of them.
+type Repeated uint8
+
+const (
+	// RepeatedDeny refuses the request. The default.
+	RepeatedDeny Repeated = iota
+	// RepeatedFirst counts by the first value. It is for services that read the first value.
+	RepeatedFirst
+	// RepeatedLast counts by the last value. It is for services that read the last value.
+	RepeatedLast
+	// RepeatedShared counts all such requests in the budget of requests without the part, also if OnMissing
+	// is another choice than MissingShared.
+	RepeatedShared
+)
+
+var repeatedNames = [...]string{RepeatedDeny: "deny", RepeatedFirst: "first", RepeatedLast: "last", RepeatedShared: "share"}
+
+// String returns the choice in a word.
+func (r Repeated) String() string {
+	if int(r) < len(repeatedNames) {
+		return repeatedNames[r]
+	}
+	return fmt.Sprintf("Repeated(%d)", uint8(r))
 }

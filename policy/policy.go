@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy/internal/paths"
 )
 
 // Options make a Policy.
@@ -51,7 +52,7 @@ type Policy struct {
 	index    index
 	domains  map[string]*domain // of descriptors
 	classes  []class
-	paths    Paths
+	paths    paths.Form
 	fallback Action // when no rule matches
 	pressure func(rule string) float64
 

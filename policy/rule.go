@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy/internal/keys"
+	"github.com/sluicehq/sluice/policy/internal/networks"
 )
 
 // Rule is a match, a key, limits, and what to do when limited. Rules are independent: all rules that
@@ -186,3 +189,127 @@ func (c *compiler) checkQueue(r *Rule) {
 		r.MaxWaitingPerKey = max(1, r.MaxWaiting/4)
 	}
 }
+
+// rule is a Rule, checked and ready to decide.
+type rule struct {
+	Rule  // as given, except that limits have the policy's names, and defaults are filled in
+	index int
+	match *matcher
+	parts []Part
+	role  Role // of its limits
+	// limits are for keys without an override; overrides are for the other keys.
+	limits    *limitSet
+	overrides keys.Table[*limitSet]
+	lists     keys.Table[List]
+	allowIPs  *networks.Set
+	denyIPs   *networks.Set
+	hasLists  bool
+	entries   []int // the entry of the descriptor for each part; nil for a rule that matches requests
+}
+
+// StatusRange is a range of statuses, both ends included.
+type StatusRange struct{ From, To int }
+
+// Status is the range of one status.
+func Status(code int) StatusRange { return StatusRange{code, code} }
+
+// counts reports whether a response with this status counts.
+func (r *Rule) counts(status int) bool {
+	return len(r.CountStatus) == 0 || slices.ContainsFunc(r.CountStatus, func(s StatusRange) bool { return s.From <= status && status <= s.To })
+}
+
+// checkStatuses checks which statuses count.
+func (c *compiler) checkStatuses(r *Rule) {
+	for i, s := range r.CountStatus {
+		if s.From < 100 || s.To > 599 || s.From > s.To {
+			c.report(fmt.Sprintf("CountStatus[%d]", i), "", fault{fmt.Sprintf("is %d to %d", s.From, s.To), "give a range within 100 to 599"})
+		}
+	}
+}
+
+// limitSet is the limits of a rule, or the limits of an override, as requests to the store.
+type limitSet struct {
+	// requests are the requests, one for each limit, without key and cost.
+	requests []sluice.Request
+	// kinds has more about each request.
+	kinds []limitKind
+	// floors has the floors of the requests, by class: the first row is for requests without a class.
+	// Nil if all are the rule's own floor.
+	floors [][]int64
+	// override says that the numbers are for some keys only.
+	override bool
+}
+
+// limitKind is what a request to the store does not contain.
+type limitKind struct {
+	lease bool // it needs a member
+	role  Role
+}
+
+// Role says what a decision about a limit is for.
+type Role uint8
+
+// The roles.
+const (
+	// RoleEnforced: the request passes only if the limit lets it.
+	RoleEnforced Role = iota
+	// RoleAdvisory: the request is degraded or marked if the limit does not let it pass.
+	RoleAdvisory
+	// RoleShadow: the rule is in shadow, and nothing follows from the decision.
+	RoleShadow
+	// RoleCandidate: the limit is tried out beside the limits of its rule, and nothing follows.
+	RoleCandidate
+	// RoleQuota: the descriptor is a quota. The call passes if another quota of the call allows it.
+	RoleQuota
+	// RoleRefund: the descriptor gives units back, and nothing follows from the decision.
+	RoleRefund
+)
+
+var roleNames = [...]string{RoleEnforced: "enforced", RoleAdvisory: "advisory", RoleShadow: "shadow", RoleCandidate: "candidate", RoleQuota: "quota", RoleRefund: "refund"}
+
+// String returns the role in a word.
+func (r Role) String() string {
+	if int(r) < len(roleNames) {
+		return roleNames[r]
+	}
+	return "unknown"
+}
+
+// List is one of a rule's lists.
+type List uint8
+
+// The lists.
+const (
+	// NotListed: on no list.
+	NotListed List = iota
+	// ListAllow: on AllowKeys or AllowIPs; the rule lets the request pass.
+	ListAllow
+	// ListDeny: on DenyKeys or DenyIPs; the rule applies its action to the request, with ReasonListed.
+	ListDeny
+)
+
+var listNames = [...]string{NotListed: "", ListAllow: "allow", ListDeny: "deny"}
+
+// String returns the list in a word, empty for none.
+func (l List) String() string {
+	if int(l) < len(listNames) {
+		return listNames[l]
+	}
+	return "unknown"
+}
+
+// roleOf returns the role of a rule's limits.
+func roleOf(r *Rule) Role {
+	switch {
+	case r.Shadow:
+		return RoleShadow
+	case r.WhenLimited.Action.advisory():
+		return RoleAdvisory
+	case r.Match.Descriptor != nil && r.Match.Descriptor.Quota:
+		return RoleQuota
+	}
+	return RoleEnforced
+}
+
+// debits reports whether a rule takes the cost of its descriptors whatever is left.
+func (r *Rule) debits() bool { return r.Match.Descriptor != nil && r.Match.Descriptor.Debit }

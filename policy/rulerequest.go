@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -27,6 +28,21 @@ type RuleRequest struct {
 	MaxWait time.Duration
 	// Peek takes nothing.
 	Peek bool
+}
+
+// RuleRequestError reports a RuleRequest that cannot be decided.
+type RuleRequestError struct {
+	// Rule is the name in the request.
+	Rule string
+	// Unknown says that there is no such rule. Otherwise the rule exists, and Problem says why it
+	// cannot decide, such as a key that does not fit.
+	Unknown bool
+	// Problem says what is wrong.
+	Problem string
+}
+
+func (e *RuleRequestError) Error() string {
+	return fmt.Sprintf("policy: rule %q: %s", e.Rule, e.Problem)
 }
 
 // DecideRule decides all limits of one rule in one step. The error is a *RuleRequestError if there is
@@ -103,11 +119,11 @@ func (p *Policy) KeyOf(rule string, values ...string) (sluice.Key, error) {
 
 // keyOf returns the key of a rule whose values were read.
 func (s *scratch) keyOf(r *rule) (k sluice.Key, err error) {
-	ref, missing := s.makeKey(r.parts)
+	ref, missing, _ := s.makeKey(r.parts)
 	if missing != nil {
 		return k, &RuleRequestError{Rule: r.Name, Problem: fmt.Sprintf("has no state of requests without %s", missing)}
 	}
-	return ref.key(string(s.key)), nil
+	return ref.Key(s.keys.String()), nil
 }
 
 // read finds a rule and reads the values of its key into s.
@@ -117,37 +133,121 @@ func (p *Policy) read(s *scratch, name string, key []string) (*rule, error) {
 		return nil, &RuleRequestError{Rule: name, Unknown: true, Problem: "is unknown"}
 	}
 	if f := r.readKey(s, key, p.paths); f != (fault{}) {
-		return nil, &RuleRequestError{Rule: name, Problem: f.problem}
+		return nil, &RuleRequestError{Rule: name, Problem: f.Problem}
 	}
 	return r, nil
 }
 
-// readKey reads the values of a key into s. If they are not a key of the rule, it returns why.
-func (r *rule) readKey(s *scratch, key []string, paths Paths) (f fault) {
-	var wanted []string
-	s.values = s.values[:0]
+// errNoBanner reports a store that does not implement sluice.Banner.
+var errNoBanner = fmt.Errorf("policy: the store does not list bans, nor take them by hand: %w", errors.ErrUnsupported)
+
+// Ban bans a key of a rule by hand: all its requests are refused for d. The rule must have a Ban, even
+// the zero Ban, so that its requests look for bans. The key is given as in RuleRequest. The error is a
+// *RuleRequestError or the store's error. It wraps errors.ErrUnsupported if the store does not
+// implement sluice.Banner.
+func (p *Policy) Ban(ctx context.Context, store sluice.Store, d time.Duration, rule string, key ...string) error {
+	r, k, err := p.bannable(rule, key)
+	if err != nil {
+		return err
+	}
+	b, ok := sluice.As[sluice.Banner](store)
+	if !ok {
+		return errNoBanner
+	}
+	// All limits must let a request pass, so a ban by one limit is enough.
+	return b.BanKey(ctx, r.Limits[0], k, d)
+}
+
+// LiftBan ends the bans of a key for all limits of a rule, and forgets the denials that led to them. It
+// reports whether a ban was in force. The key and the error are as in Ban.
+func (p *Policy) LiftBan(ctx context.Context, store sluice.Store, rule string, key ...string) (bool, error) {
+	r, k, err := p.bannable(rule, key)
+	if err != nil {
+		return false, err
+	}
+	b, ok := sluice.As[sluice.Banner](store)
+	if !ok {
+		return false, errNoBanner
+	}
+	var errs []error
+	found := false
+	for _, l := range r.Limits {
+		here, err := b.LiftBan(ctx, l, k)
+		found = found || here
+		errs = append(errs, err)
+	}
+	return found, errors.Join(errs...)
+}
+
+// bannable returns a rule whose keys can be banned, and the key.
+func (p *Policy) bannable(name string, key []string) (r *rule, k sluice.Key, err error) {
+	s := newScratch()
+	defer s.free()
+	if r, err = p.read(s, name, key); err != nil {
+		return nil, k, err
+	}
+	if k, err = s.keyOf(r); err != nil {
+		return nil, k, err
+	}
+	fail := func(problem string) (*rule, sluice.Key, error) {
+		return nil, k, &RuleRequestError{Rule: name, Problem: problem}
+	}
+	switch {
+	case r.Ban == nil:
+		return fail("looks after no bans; give it a ban in the policy, {by_hand: true} if denials are to ban nobody")
+	case len(r.Limits) == 0:
+		return fail("has no limit, and so no bans; put the ban on a rule with one, or the key on the rule's list to deny")
+	}
+	return r, k, nil
+}
+
+// BannedKey is a ban in force.
+type BannedKey struct {
+	sluice.BannedKey
+	// Rule is the name of the key's rule, even if the policy no longer has that rule.
+	Rule string
+	// Values are the values of the key as in RuleRequest. They are nil if the store does not keep them.
+	Values []string
+}
+
+// ListBans returns a page of the bans in force, and where the next page begins: see sluice.Banner. The
+// error wraps errors.ErrUnsupported if the store does not implement sluice.Banner.
+func (p *Policy) ListBans(ctx context.Context, store sluice.Store, q sluice.BanQuery) (bans []BannedKey, next string, err error) {
+	b, ok := sluice.As[sluice.Banner](store)
+	if !ok {
+		return nil, "", errNoBanner
+	}
+	page, err := b.ListBans(ctx, q)
+	if err != nil {
+		return nil, "", err
+	}
+	bans = make([]BannedKey, len(page.Bans))
+	for i := range page.Bans {
+		x := &bans[i]
+		x.BannedKey = page.Bans[i]
+		x.Rule, _, _ = strings.Cut(x.Limit, "/") // see compiler.nameLimits
+		if x.Digest == "" {
+			x.Values = p.KeyValues(x.Rule, x.Key)
+		}
+	}
+	return bans, page.Next, nil
+}
+
+// KeyValues returns the values of a key of a rule, as in RuleRequest.Key. A missing part has an empty
+// value. If the policy has no such rule, or the key does not fit it, KeyValues returns all parts of the
+// key.
+func (p *Policy) KeyValues(rule string, k sluice.Key) []string {
+	parts := k.Parts()
+	r := p.byName[rule]
+	// A key with missing parts has one part more; see makeKey.
+	if r == nil || len(parts) != len(r.parts) && len(parts) != len(r.parts)+1 {
+		return parts
+	}
+	values := []string{}
 	for i := range r.parts {
-		part := &r.parts[i]
-		if part.Source == FromConstant {
-			s.values = append(s.values, partValue{text: part.Name, ok: true})
-			continue
+		if r.parts[i].Source != FromConstant {
+			values = append(values, parts[i])
 		}
-		wanted = append(wanted, part.String())
-		if len(wanted) > len(key) {
-			continue
-		}
-		v, f := r.valueFrom(part, key[len(wanted)-1], paths)
-		if f != (fault{}) {
-			f.problem = fmt.Sprintf("part %d of the key, %s, %s", len(wanted), part, f.problem)
-			return f
-		}
-		if part.Source == FromClientIP {
-			s.client = v.addr
-		}
-		s.values = append(s.values, v)
 	}
-	if len(wanted) != len(key) {
-		return fault{fmt.Sprintf("the key has %d parts and the rule's has %d: %v", len(key), len(wanted), wanted), "give a value for each"}
-	}
-	return f
+	return values
 }

@@ -1,12 +1,14 @@
 package policy
 
 import (
-	"bytes"
+	"context"
+	"errors"
 	"net/netip"
 	"sync"
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy/internal/keys"
 )
 
 // scratch is the working memory of one decision. It is reused for later decisions, so a verdict keeps
@@ -19,12 +21,12 @@ type scratch struct {
 	variant    int       // the index of the current one
 	class      int       // of the request, by all variants of its path
 	found      []entry
-	values     []partValue
+	values     []keys.Value
 	selected   []selection
 	rules      []*rule // of the descriptors of a call
 	requests   []sluice.Request
 	decisions  []sluice.Decision
-	key        []byte
+	keys       keys.Buffer
 	client     netip.Addr // for the lists of networks
 	peek       bool
 	whole      bool // all attributes were copied
@@ -38,16 +40,13 @@ type scratch struct {
 	// certain means that a rule matches whichever of several values a service reads; sure, that the
 	// rule to be added does.
 	certain, sure bool
-
-	address       keyRef // the key made of the client's address, if it was made
-	addressPrefix int
 }
 
 // selection is a rule that is to be decided, and its key.
 type selection struct {
 	rule    *rule
 	set     *limitSet
-	key     keyRef
+	key     keys.Ref
 	cost    int64
 	maxWait time.Duration
 	class   int
@@ -57,10 +56,9 @@ type selection struct {
 	// at is the index of the rule's first request, if filled is set. look lets the rule decide and take nothing.
 	at           int
 	filled, look bool
-	// refund is how many units to give back, and refunded and err are what came of it.
-	refunded bool
-	refund   int64
-	err      error
+	// descriptor is the number of the descriptor in its call, and refund is how many units it gives back.
+	descriptor int
+	refund     int64
 }
 
 // fixed reports whether the rule is decided without the store.
@@ -86,9 +84,6 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 func newScratch() *scratch { return scratches.Get().(*scratch) }
 
-// keepKey is the largest buffer for keys that is kept for the next decision.
-const keepKey = 16 << 10
-
 func (s *scratch) free() {
 	s.reset()
 	scratches.Put(s)
@@ -103,24 +98,21 @@ func (s *scratch) reset() {
 	clear(s.selected)
 	clear(s.rules)
 	clear(s.requests)
-	s.values, s.selected, s.requests, s.key = s.values[:0], s.selected[:0], s.requests[:0], s.key[:0]
+	s.values, s.selected, s.requests = s.values[:0], s.selected[:0], s.requests[:0]
 	s.rules = s.rules[:0]
 	s.decisions = s.decisions[:0]
-	s.address = keyRef{}
+	s.keys.Reset()
 	s.memo, s.variants, s.variant = s.memo[:0], s.variants[:0], 0
 	s.peek, s.listsToo, s.returns, s.matched, s.strayed, s.postponed = false, false, false, false, false, false
 	s.certain, s.sure = false, false
-	if cap(s.key) > keepKey {
-		s.key = nil
-	}
 }
 
 // add selects a rule that matches the request, with the key of the values in s. If the request is
 // refused without the store, it returns the verdict.
 func (s *scratch) add(r *rule, class int, cost int64, maxWait time.Duration) *Verdict {
-	key, missing := s.makeKey(r.parts)
+	key, missing, repeated := s.makeKey(r.parts)
 	if missing != nil {
-		return s.addWithout(r, missing, key.repeated, cost)
+		return s.addWithout(r, missing, repeated, cost)
 	}
 	s.matched, s.certain = true, s.certain || s.sure
 	if s.variant > 0 && s.has(r, key) {
@@ -139,12 +131,12 @@ func (s *scratch) add(r *rule, class int, cost int64, maxWait time.Duration) *Ve
 
 // choose selects a rule with a key. A list of the rule may decide about the key without the store, and an override may
 // have other limits for it.
-func (s *scratch) choose(r *rule, key keyRef) *selection {
+func (s *scratch) choose(r *rule, key keys.Ref) *selection {
 	s.selected = append(s.selected, selection{})
 	q := &s.selected[len(s.selected)-1]
 	q.rule, q.set, q.key = r, r.limits, key
 	if r.hasLists {
-		q.listed = r.listed(s, key)
+		q.listed = r.listed(key, &s.keys, s.client)
 	}
 	switch {
 	case q.listed == ListDeny:
@@ -153,7 +145,7 @@ func (s *scratch) choose(r *rule, key keyRef) *selection {
 		q.listed, q.reason = ListDeny, sluice.ReasonLimited
 	}
 	if len(r.overrides) > 0 && !q.fixed() {
-		if set, ok := r.overrides.find(key, s.key); ok {
+		if set, ok := r.overrides.Find(key, &s.keys); ok {
 			q.set = set
 		}
 	}
@@ -189,13 +181,10 @@ func negativeDenial(r *rule) *Verdict {
 
 // has reports whether another variant of the path has selected a rule for a key. The key is empty if
 // it could not be made.
-func (s *scratch) has(r *rule, k keyRef) bool {
-	inBuffer, text := k.bytes(s.key)
+func (s *scratch) has(r *rule, k keys.Ref) bool {
 	for i := range s.selected {
-		if q := &s.selected[i]; q.rule == r && q.key.parts == k.parts {
-			if b, t := q.key.bytes(s.key); t == text && bytes.Equal(b, inBuffer) {
-				return true
-			}
+		if q := &s.selected[i]; q.rule == r && s.keys.IsEqual(q.key, k) {
+			return true
 		}
 	}
 	return false
@@ -210,7 +199,7 @@ func (s *scratch) addWithout(r *rule, missing *Part, repeated bool, cost int64) 
 	switch {
 	case r.role == RoleEnforced:
 		return missingDenial(r, missing, repeated)
-	case !s.listsToo && (s.variant == 0 || !s.has(r, keyRef{})): // there is no key to compare
+	case !s.listsToo && (s.variant == 0 || !s.has(r, keys.Ref{})): // there is no key to compare
 		s.selected = append(s.selected, selection{rule: r, set: r.limits, cost: cost, reason: missingReason(repeated)})
 	}
 	return nil
@@ -226,20 +215,20 @@ func shorter(a, b time.Duration) time.Duration {
 
 // fill makes the requests of the selected rules, or only of the rules that mark.
 func (s *scratch) fill(marks bool) {
-	buffer := string(s.key)
+	buffer := s.keys.String()
 	for i := range s.selected {
 		q := &s.selected[i]
 		if q.filled || q.fixed() || marks && !q.rule.marks() {
 			continue
 		}
 		q.filled, q.at = true, len(s.requests)
-		key := q.key.key(buffer)
+		key := q.key.Key(buffer)
 		for j := range q.set.requests {
 			s.requests = append(s.requests, sluice.Request{})
 			r := &s.requests[len(s.requests)-1]
 			// What is debited is taken although other descriptors of the call are denied without the store.
 			q.set.request(r, j, key, q.cost, q.class, q.look || s.peek && !q.set.requests[j].Debit)
-			if q.key.lacking {
+			if q.key.IsLacking() {
 				r.Ban = unearned(r.Ban)
 			}
 			if q.refund > 0 { // it neither takes units nor denies the batch
@@ -264,17 +253,20 @@ func (s *scratch) results() []LimitResult {
 	n = 0
 	for i := range s.selected {
 		q := &s.selected[i]
-		for j := range q.results() {
-			m := &all[n]
-			if n++; q.fixed() {
-				s.fix(m, q)
-				continue
+		if q.fixed() {
+			if q.results() > 0 {
+				s.fix(&all[n], q)
+				n++
 			}
-			at := q.at + j
+			continue
+		}
+		for j := range q.set.requests {
+			m, at := &all[n], q.at+j
 			m.Rule, m.Request, m.Role, m.Override = &q.rule.Rule, s.requests[at], q.role(j), q.set.override
 			if at < len(s.decisions) {
 				m.Decision = s.decisions[at]
 			}
+			n++
 		}
 	}
 	return all
@@ -286,7 +278,7 @@ func (s *scratch) fix(m *LimitResult, q *selection) {
 	m.Request = q.set.requests[0]
 	m.Request.Cost, m.Request.Peek = q.cost, true
 	if q.reason != sluice.ReasonMissingKey && q.reason != sluice.ReasonRepeatedKey {
-		m.Request.Key = q.key.key(string(s.key))
+		m.Request.Key = q.key.Key(s.keys.String())
 	}
 	m.Decision = sluice.Decision{Allowed: q.reason == sluice.ReasonNone, Reason: q.reason, Limit: m.Request.Limit.Capacity()}
 	if m.Decision.Allowed {
@@ -303,9 +295,85 @@ func (s *scratch) paced() (all []Paced) {
 			continue
 		}
 		if buffer == "" {
-			buffer = string(s.key)
+			buffer = s.keys.String()
 		}
-		all = append(all, Paced{&q.rule.Rule, q.key.key(buffer)})
+		all = append(all, Paced{&q.rule.Rule, q.key.Key(buffer)})
 	}
 	return all
+}
+
+// byHand are the terms of a ban that no denial leads to.
+var byHand = &sluice.Ban{}
+
+// unearned returns the terms for requests that lack a part of the key. Their denials lead to no ban,
+// because strangers share the key.
+func unearned(b *sluice.Ban) *sluice.Ban {
+	if b == nil {
+		return nil
+	}
+	return byHand
+}
+
+// roleOf returns the role of the request to the store at an index.
+func (s *scratch) roleOf(at int) Role {
+	for i := range s.selected {
+		if q := &s.selected[i]; q.filled && q.at <= at && at < q.at+len(q.set.kinds) {
+			return q.set.kinds[at-q.at].role
+		}
+	}
+	return RoleEnforced
+}
+
+// put lets the store decide the requests that it has not decided yet.
+func (s *scratch) put(ctx context.Context, store sluice.Store) (err error) {
+	done, n := len(s.decisions), len(s.requests)
+	if cap(s.decisions) < n {
+		s.decisions = append(make([]sluice.Decision, 0, 2*n), s.decisions...)
+	}
+	s.decisions = s.decisions[:n]
+	clear(s.decisions[done:])
+	if s.returns && n > done {
+		var cancel context.CancelFunc
+		ctx, cancel = outlast(ctx)
+		defer cancel()
+	}
+	switch n - done {
+	case 0:
+	case 1:
+		s.decisions[done], err = store.Decide(ctx, s.requests[done])
+	default:
+		err = store.DecideAll(ctx, s.requests[done:], s.decisions[done:])
+	}
+	if err != nil {
+		clear(s.decisions[done:])
+		var part *sluice.DenialError
+		if !errors.As(err, &part) {
+			s.decisions = s.decisions[:done]
+			return err
+		}
+		for i, d := range part.Denied {
+			s.decisions[done+i] = d
+		}
+	}
+	return err
+}
+
+// outlast returns a context that ends at the deadline of ctx, but not when ctx is canceled later.
+// Without it, the charge of a client that leaves while the store decides would be unknown, and could
+// not be given back. The client would keep its lease for the whole time to live, and many such clients
+// would keep all leases.
+func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Done() == nil || ctx.Err() != nil {
+		return ctx, func() {}
+	}
+	lasting := context.WithoutCancel(ctx)
+	if deadline, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(lasting, deadline)
+	}
+	return lasting, func() {}
+}
+
+// returns reports whether a charge of the limit may be given back after the request.
+func (r *rule) returns(kind limitKind) bool {
+	return kind.lease || r.Cost.Source.estimates() || len(r.CountStatus) > 0
 }

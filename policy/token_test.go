@@ -120,15 +120,4 @@ func TestSignedValuesHaveOneKey(t *testing.T) {
 		}
 		seen[got] = value
 	}
-	// Parameters of other schemes stay as they are, and text behind a token does not.
-	for value, want := range map[string]bool{
-		`Digest username="a", realm="b c"`: true, "AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=host, Signature=c": true, "Token abc x": false, "JWT abc,x": false, "Strange abc x=y": false, "Token " + session + "=x": false,
-		"Digest a=b " + signer: false, "Digest a=b " + signer[:9] + "=" + signer[9:]: false, `Digest a="b ` + session + `"`: false, `Digest a=b ` + fernet[:4] + "=" + fernet[4:] + "!": false,
-		`Digest username="a", uri="/a?b", response="0123456789abcdef0123456789abcdef", nonce="eyJ.x"`: true,
-		session + "<<  <<=": false, session + " x": false, session[:40] + " " + session[40:]: false, session + " a=b": false, fernet[:8] + " " + fernet[8:]: false, blob + " x": false, "Odd-Scheme abc": true,
-	} {
-		if _, certain := policy.CleanCredentials(value); certain != want {
-			t.Errorf("%q: %v", value, certain)
-		}
-	}
 }

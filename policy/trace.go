@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/condition"
 )
 
 // Trace explains how a policy matches a request, before it calls a store. It has the rules that the
@@ -64,47 +65,10 @@ type KeyValue struct {
 	Repeated bool
 }
 
-// Condition is a kind of condition of a rule.
-type Condition string
-
-// The conditions, in the order in which they are checked.
-const (
-	// ConditionBypass: the class of the request bypasses all rules. Name is the class.
-	ConditionBypass Condition = "bypass"
-	// ConditionHost, ConditionPath and ConditionMethod: Value is none of OneOf.
-	ConditionHost   Condition = "host"
-	ConditionPath   Condition = "path"
-	ConditionMethod Condition = "method"
-	// ConditionClass: the class of the request, Value, is another one.
-	ConditionClass Condition = "class"
-	// ConditionMarked: the request is not marked. Name is the rule that may still mark it, if any.
-	ConditionMarked Condition = "marked"
-	// ConditionUnmarked: the request is marked.
-	ConditionUnmarked Condition = "unmarked"
-	// ConditionHeader, ConditionCookie, ConditionQuery and ConditionAttribute: the value called Name is
-	// missing, or Value is none of OneOf and begins with none of Prefixes. If both lists are empty and
-	// Value is present, the condition requires that it is absent.
-	ConditionHeader    Condition = "header"
-	ConditionCookie    Condition = "cookie"
-	ConditionQuery     Condition = "query"
-	ConditionAttribute Condition = "attribute"
-	// ConditionClientIP: the client's address, Value, is in none of the networks.
-	ConditionClientIP Condition = "client_ip"
-	// ConditionIf: a Matcher does not match. Name is its text, if it is a fmt.Stringer.
-	ConditionIf Condition = "if"
-	// ConditionPressure: the pressure on the rule Name is less than AtLeast.
-	ConditionPressure Condition = "pressure"
-	// ConditionUnless: an exception matches: number Exception, from 1, of Exceptions.
-	ConditionUnless Condition = "unless"
-	// ConditionDescriptor: the rule matches descriptors, and no requests. Name is the domain.
-	ConditionDescriptor Condition = "descriptor"
-	// ConditionKey: the request lacks the part Name of the key, and skips the rule.
-	ConditionKey Condition = "key"
-)
-
 // Unmet is a condition of a rule that a request fails. Fields that the condition does not use are zero.
 type Unmet struct {
-	Condition Condition
+	// Condition is what fails, such as "path", "header" or "if".
+	Condition condition.Kind
 	// Name is the name that the condition concerns.
 	Name string
 	// Value is what the request has; Missing means that the request has no such value.
@@ -156,9 +120,9 @@ func (p *Policy) traceVariant(t *Trace, s *scratch, a *Attributes) {
 	for i, r := range p.rules {
 		tr := TracedRule{Rule: &r.Rule}
 		if bypass {
-			tr.Unmet = &Unmet{Condition: ConditionBypass, Name: s.matching.name}
+			tr.Unmet = &Unmet{Condition: condition.Bypass, Name: s.matching.name}
 		} else if d := r.Match.Descriptor; d != nil {
-			tr.Unmet = &Unmet{Condition: ConditionDescriptor, Name: d.Domain}
+			tr.Unmet = &Unmet{Condition: condition.Descriptor, Name: d.Domain}
 		} else if tr.Unmet = r.match.unmet(&s.matching); tr.Unmet == nil {
 			tr.Path = s.attributes.Path
 			p.traceMet(&tr, r, a, s.variant, patterns[i])
@@ -183,7 +147,7 @@ func (t *Trace) nameMarkers() {
 		return
 	}
 	for j := range t.Rules {
-		if u := t.Rules[j].Unmet; u != nil && u.Condition == ConditionMarked {
+		if u := t.Rules[j].Unmet; u != nil && u.Condition == condition.Marked {
 			u.Name = t.Rules[i].Rule.Name
 		}
 	}
@@ -199,11 +163,7 @@ func (p *Policy) traceMet(tr *TracedRule, r *rule, a *Attributes, variant, patte
 	for i := range r.parts {
 		value := r.valueOf(&r.parts[i], &s.attributes, pattern)
 		s.values = append(s.values, value)
-		text := value.text
-		if value.addr.IsValid() {
-			text = string(appendAddress(nil, value.addr, r.parts[i].IPv6Prefix))
-		}
-		tr.Key = append(tr.Key, KeyValue{Part: r.parts[i], Value: text, OK: value.ok, Repeated: value.repeated})
+		tr.Key = append(tr.Key, KeyValue{Part: r.parts[i], Value: value.String(), OK: value.OK, Repeated: value.Repeated})
 	}
 	if denied := s.add(r, s.class, r.Cost.of(&s.attributes), s.attributes.MaxWait); denied != nil {
 		tr.Denied = denied.Reason
@@ -216,7 +176,7 @@ func (p *Policy) traceMet(tr *TracedRule, r *rule, a *Attributes, variant, patte
 		case k.Repeated:
 			tr.Denied = sluice.ReasonRepeatedKey // the rule degrades or marks
 		case k.Part.OnMissing == MissingSkip:
-			tr.Unmet = &Unmet{Condition: ConditionKey, Name: k.Part.String(), Missing: true}
+			tr.Unmet = &Unmet{Condition: condition.Key, Name: k.Part.String(), Missing: true}
 		default:
 			tr.Denied = sluice.ReasonMissingKey // the rule degrades or marks
 		}
@@ -233,11 +193,11 @@ func (p *Policy) traceMet(tr *TracedRule, r *rule, a *Attributes, variant, patte
 func (m *matcher) unmet(a *matching) *Unmet {
 	switch {
 	case !m.matchesHost(a.Host):
-		return &Unmet{Condition: ConditionHost, Value: a.Host, OneOf: slices.Clone(m.hosts)}
+		return &Unmet{Condition: condition.Host, Value: a.Host, OneOf: slices.Clone(m.hosts)}
 	case !m.matchesPath(a.Path):
-		u := &Unmet{Condition: ConditionPath, Value: a.Path}
+		u := &Unmet{Condition: condition.Path, Value: a.Path}
 		for i := range m.patterns {
-			u.OneOf = append(u.OneOf, m.patterns[i].text)
+			u.OneOf = append(u.OneOf, m.patterns[i].Text)
 		}
 		return u
 	}
@@ -247,26 +207,26 @@ func (m *matcher) unmet(a *matching) *Unmet {
 	}
 	u := &Unmet{Condition: f.condition}
 	switch f.condition {
-	case ConditionMethod:
+	case condition.Method:
 		u.Value, u.OneOf = a.Method, slices.Clone(m.methods)
-	case ConditionClass:
+	case condition.Class:
 		u.Value, u.Missing = a.name, a.name == ""
-	case ConditionClientIP:
+	case condition.ClientIP:
 		if u.Missing = !a.ClientIP.IsValid(); !u.Missing {
 			u.Value = a.ClientIP.String()
 		}
-	case ConditionIf:
+	case condition.If:
 		if named, ok := m.also[f.index].(fmt.Stringer); ok {
 			u.Name = named.String()
 		}
-	case ConditionPressure:
+	case condition.Pressure:
 		u.Name, u.AtLeast = m.of, m.pressure
 		if u.Missing = a.pressure == nil; !u.Missing {
 			u.Pressure = f.pressure
 		}
-	case ConditionUnless:
+	case condition.Unless:
 		u.Exception, u.Exceptions = f.index+1, len(m.unless)
-	case ConditionHeader, ConditionCookie, ConditionQuery, ConditionAttribute:
+	case condition.Header, condition.Cookie, condition.Query, condition.Attribute:
 		v := &m.values[f.index]
 		r := a.Read(v.source, v.Name)
 		u.Name, u.Value, u.Missing = v.Name, r.First, r.Count == CountNone
@@ -275,7 +235,74 @@ func (m *matcher) unmet(a *matching) *Unmet {
 	return u
 }
 
-// sourceConditions are the conditions on values, by the source of the value.
-var sourceConditions = [...]Condition{
-	FromHeader: ConditionHeader, FromCookie: ConditionCookie, FromQuery: ConditionQuery, FromAttribute: ConditionAttribute,
+// DescriptorTrace explains how a policy matches a descriptor, before it calls a store. Unlike a verdict it contains
+// values of the descriptor, keys included.
+type DescriptorTrace struct {
+	// Known says that the domain exists.
+	Known bool
+	// Steps are the entries, up to the first entry that no rule has.
+	Steps []DescriptorStep
+	// Rule is the rule that applies; nil for none. If all entries match and Rule is nil, no rule ends there.
+	Rule *Rule
+	// Key holds the parts of the key, with their values.
+	Key []KeyValue
+	// Results are the requests to the store about the rule's limits, undecided.
+	Results []LimitResult
+	// Denied is the reason why the rule limits the descriptor whatever its limits decide.
+	Denied sluice.Reason
+}
+
+// DescriptorStep is how one entry of a descriptor matches.
+type DescriptorStep struct {
+	Entry Entry
+	// Matches says that some rule has the entry.
+	Matches bool
+	// Value is the value of the rules' entry: the exact value, a wildcard, or empty if every value matches.
+	Value string
+}
+
+// TraceDescriptor explains how the policy matches a descriptor of a domain. It calls no store.
+func (p *Policy) TraceDescriptor(domain string, entries []Entry) DescriptorTrace {
+	d := p.domains[domain]
+	t := DescriptorTrace{Known: d != nil}
+	if d == nil {
+		return t
+	}
+	n := &d.rules
+	for _, e := range entries {
+		step := DescriptorStep{Entry: e}
+		if n = n.Follow(e.Key, e.Value); n != nil {
+			step.Matches, step.Value = true, n.Value
+		}
+		t.Steps = append(t.Steps, step)
+		if n == nil {
+			return t
+		}
+	}
+	r := n.Leaf
+	if r == nil {
+		return t
+	}
+	t.Rule = &r.Rule
+	s := newScratch()
+	defer s.free()
+	s.listsToo, s.peek = true, true
+	q := []DescriptorRequest{{Entries: entries, Cost: 1}}
+	v := DescriptorVerdict{Descriptors: make([]DescriptorResult, 1)}
+	c := call{scratch: s, domain: d, requests: q, v: &v}
+	c.match()
+	for i := range r.parts {
+		part := r.parts[i]
+		value := part.Name
+		if part.Source == FromDescriptor {
+			value = entries[r.entries[i]].Value
+		}
+		t.Key = append(t.Key, KeyValue{Part: part, Value: value, OK: true})
+	}
+	if len(s.selected) > 0 {
+		s.fill(false)
+		t.Results = s.results()
+		t.Denied = s.selected[0].reason
+	}
+	return t
 }

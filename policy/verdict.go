@@ -240,58 +240,6 @@ type LimitResult struct {
 	Returned bool
 }
 
-// Role says what a decision about a limit is for.
-type Role uint8
-
-// The roles.
-const (
-	// RoleEnforced: the request passes only if the limit lets it.
-	RoleEnforced Role = iota
-	// RoleAdvisory: the request is degraded or marked if the limit does not let it pass.
-	RoleAdvisory
-	// RoleShadow: the rule is in shadow, and nothing follows from the decision.
-	RoleShadow
-	// RoleCandidate: the limit is tried out beside the limits of its rule, and nothing follows.
-	RoleCandidate
-	// RoleQuota: the descriptor is a quota. The call passes if another quota of the call allows it.
-	RoleQuota
-	// RoleRefund: the descriptor gives units back, and nothing follows from the decision.
-	RoleRefund
-)
-
-var roleNames = [...]string{RoleEnforced: "enforced", RoleAdvisory: "advisory", RoleShadow: "shadow", RoleCandidate: "candidate", RoleQuota: "quota", RoleRefund: "refund"}
-
-// String returns the role in a word.
-func (r Role) String() string {
-	if int(r) < len(roleNames) {
-		return roleNames[r]
-	}
-	return "unknown"
-}
-
-// List is one of a rule's lists.
-type List uint8
-
-// The lists.
-const (
-	// NotListed: on no list.
-	NotListed List = iota
-	// ListAllow: on AllowKeys or AllowIPs; the rule lets the request pass.
-	ListAllow
-	// ListDeny: on DenyKeys or DenyIPs; the rule applies its action to the request, with ReasonListed.
-	ListDeny
-)
-
-var listNames = [...]string{NotListed: "", ListAllow: "allow", ListDeny: "deny"}
-
-// String returns the list in a word, empty for none.
-func (l List) String() string {
-	if int(l) < len(listNames) {
-		return listNames[l]
-	}
-	return "unknown"
-}
-
 // action returns the action that follows from the decision.
 func (m *LimitResult) action() Action {
 	switch {
@@ -337,4 +285,51 @@ func (m *LimitResult) GiveBack(ctx context.Context, store sluice.Store) error {
 	}
 	m.Returned = err == nil
 	return err
+}
+
+// Settles reports whether the charge must be settled after the request has been handled, at the units
+// that Actual returns.
+func (m *LimitResult) Settles() bool {
+	if m.Rule == nil || m.Rule.Always || m.Listed != NotListed || m.Request.Member != 0 {
+		return false
+	}
+	s := m.Rule.Cost.Source
+	return s.AfterResponse() || s == CostRequestBytes || len(m.Rule.CountStatus) > 0
+}
+
+// Actual returns how many units a handled request really cost; zero if its status does not count.
+// m.Request.Cost units have been taken already, and an outcome that is not known gives none of them back.
+func (m *LimitResult) Actual(o Outcome) int64 {
+	taken := m.Request.Cost
+	if !m.Settles() {
+		return taken
+	}
+	if !o.Unknown && !m.Rule.counts(o.Status) {
+		return 0
+	}
+	c := &m.Rule.Cost
+	switch c.Source {
+	case CostRequestBytes:
+		least := int64(0)
+		if o.Unknown {
+			least = min(taken, c.Estimate) // the bytes that came are known; a declared size is not an estimate
+		}
+		return c.capped(max(least, o.RequestBytes))
+	case CostResponseBytes:
+		least := int64(0)
+		if o.Unknown || o.Partial {
+			least = taken
+		}
+		return max(least, c.capped(max(0, o.ResponseBytes)))
+	case CostResponseHeader:
+		if o.Header == nil || o.Unknown {
+			return taken
+		}
+		if text, ok := o.Header(c.Header); ok {
+			if n, ok := parseUnits(text); ok {
+				return c.capped(n)
+			}
+		}
+	}
+	return taken
 }

@@ -21,6 +21,11 @@ const (
 	oracleRoom = "internal/oracle"
 	granttest  = "internal/granttest"
 	sharedRoom = "internal/share"
+	faultRoom  = "internal/faults"
+	spellings  = "internal/spelling"
+	removals   = "internal/removal"
+	unmetRoom  = "internal/condition"
+	inPolicy   = "policy/internal/*"
 	fileReader = "internal/file/reader"
 	conditions = "internal/file/expression"
 	fileRules  = "internal/file/rules"
@@ -43,7 +48,7 @@ var (
 	belowPolicy = []string{domain, "algo"}
 
 	// belowEdge is what an edge imports. It has no store.
-	belowEdge = []string{"httplimit", "gate", "bandwidth", "policy", domain, "algo"}
+	belowEdge = []string{removals, "httplimit", "gate", "bandwidth", "policy", domain, "algo"}
 
 	// stores hold state. Code takes a sluice.Store; only the server's app and cli choose one.
 	stores = []string{"memory", "redisstore", "hybrid", "guard", "rueidisstore", "goredisstore"}
@@ -80,9 +85,14 @@ var house = []room{
 	{"guard", join(aStore, []string{"internal/retry"}), moduleOne, "guard works over any store; take a sluice.Store"},
 	{"storetest", belowPolicy, moduleOne, "the contract uses the domain's types only; take a factory of stores"},
 	{"bandwidth", []string{domain}, join(moduleOne, []string{"internal/runqueue"}), "bandwidth paces bytes through a sluice.Store; it has no rules"},
-	{"policy", belowPolicy, moduleOne, "policy decides through a sluice.Store; matchers and protocols are interfaces here"},
+	{faultRoom, nil, nil, "faults is what checks return; it imports nothing"},
+	{spellings, []string{faultRoom}, nil, "spelling works on texts; rules and requests belong to policy"},
+	{removals, nil, nil, "removal lists headers; it imports nothing"},
+	{unmetRoom, nil, nil, "condition names what policy explains; it imports nothing"},
+	{inPolicy, []string{inPolicy, spellings, faultRoom, domain}, nil, "a room of policy works on texts and keys; rules and requests belong to policy"},
+	{"policy", join(belowPolicy, []string{inPolicy, spellings, faultRoom, unmetRoom}), moduleOne, "policy decides through a sluice.Store; matchers and protocols are interfaces here"},
 	{"gate", []string{"internal/retry", "bandwidth", "policy", domain, "algo"}, moduleOne, "gate carries verdicts out; protocols belong to the edges"},
-	{"httplimit", []string{"gate", "bandwidth", "policy", "memory", domain}, join(moduleOne, []string{"internal/runqueue"}), "httplimit translates to policy and gate; take a sluice.Store"},
+	{"httplimit", []string{spellings, removals, "gate", "bandwidth", "policy", "memory", domain}, join(moduleOne, []string{"internal/runqueue"}), "httplimit translates to policy and gate; take a sluice.Store"},
 	{"examples", moduleOne, nil, "an example uses the library only"},
 
 	// Modules over the library.
@@ -91,7 +101,7 @@ var house = []room{
 	{"grpclimit", []string{"httplimit", "gate", "policy", "memory", domain}, moduleOne, "grpclimit translates calls to policy and gate; take a sluice.Store"},
 	{fileReader, []string{domain}, nil, "reader reads the settings of any room; give it what it needs as a tag or a method of the setting"},
 	{conditions, []string{fileReader, "policy", domain}, moduleOne, "expression is a matcher of policy"},
-	{fileRules, []string{fileReader, conditions, "policy", domain, "algo"}, moduleOne, "rules has no setting of the server; put it into the room that it configures"},
+	{fileRules, []string{removals, fileReader, conditions, "policy", domain, "algo"}, moduleOne, "rules has no setting of the server; put it into the room that it configures"},
 	{envoyFiles, []string{fileReader, fileRules, "policy", domain}, moduleOne, "envoy makes rules of files"},
 	{"policyfile", []string{fileReader, conditions, fileRules, "policy"}, moduleOne, "policyfile turns text into a policy; let app connect it with stores and edges"},
 
@@ -100,7 +110,7 @@ var house = []room{
 	{settings, []string{fileReader, conditions, fileRules, envoyFiles, saving, secrets, "policy", domain}, join(moduleOne, []string{"policyfile"}), "config composes the settings of the other rooms, and opens nothing"},
 	{wireCLI, join(wiring, []string{wireApp}), moduleOne, "the library and the edges are there to be wired; nothing else is"},
 	{wireApp, wiring, moduleOne, "the library and the edges are there to be wired; app is below cli"},
-	{inWords, belowEdge, moduleOne, "describe puts rules and verdicts into words; it decides nothing"},
+	{inWords, join(belowEdge, []string{unmetRoom}), moduleOne, "describe puts rules and verdicts into words; it decides nothing"},
 	{smallRooms, nil, nil, "a small room imports no other room; pass in what it needs"},
 	{wireTypes, nil, nil, "wire is the JSON that servers write and commands read; it decides nothing"},
 	{listening, []string{smallRooms}, moduleOne, "listening is the same for all protocols; protocols belong to the edges"},

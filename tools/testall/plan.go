@@ -61,6 +61,7 @@ var plain = map[string]string{
 	"internal/file/expression": "most tests parse a text; crowded lists the exception",
 	"internal/file/reader":     "pure functions",
 	"internal/file/rules":      "reads files",
+	"policy/internal/paths":    "pure functions",
 	"policyfile":               "reads files",
 	"server/internal/config":   "reads files",
 	"server/internal/cli":      "most tests start a process for each command; crowded lists two with a server under load",

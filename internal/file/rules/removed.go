@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluicehq/sluice/internal/file/expression"
 	"github.com/sluicehq/sluice/internal/file/reader"
+	"github.com/sluicehq/sluice/internal/removal"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -39,7 +40,7 @@ func (f *File) warnRemoved(s *reader.Source, d Deployment) {
 // warnHeaders reports the first of some headers that a setting reads, and that counts as missing.
 func (d Deployment) warnHeaders(s *reader.Source, path string, names []string) {
 	for _, name := range names {
-		why := policy.RemovalOf(name)
+		why := removal.Of(name)
 		switch {
 		case why.FromClients(d.MethodOverride), why.FromProxies() && d.Proxies:
 		case why.FromProxies():

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/condition"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -138,56 +139,56 @@ func limitResult(m *policy.LimitResult, text string) line {
 }
 
 // nouns are the words for values of a request.
-var nouns = map[policy.Condition]string{
-	policy.ConditionHeader: "header", policy.ConditionCookie: "cookie", policy.ConditionQuery: "parameter", policy.ConditionAttribute: "attribute",
+var nouns = map[condition.Kind]string{
+	condition.Header: "header", condition.Cookie: "cookie", condition.Query: "parameter", condition.Attribute: "attribute",
 }
 
 // unmet describes the condition that a request fails, as in "the method GET is not POST".
 func unmet(u *policy.Unmet) string {
 	switch u.Condition {
-	case policy.ConditionBypass:
+	case condition.Bypass:
 		return fmt.Sprintf("class %s bypasses all rules", u.Name)
-	case policy.ConditionDescriptor:
+	case condition.Descriptor:
 		return "it matches descriptors of domain " + u.Name + ", and no requests"
-	case policy.ConditionHost:
+	case condition.Host:
 		return fmt.Sprintf("the host %q is %s", u.Value, among(u.OneOf))
-	case policy.ConditionPath:
+	case condition.Path:
 		return fmt.Sprintf("the path %s is %s", u.Value, among(u.OneOf))
-	case policy.ConditionMethod:
+	case condition.Method:
 		return fmt.Sprintf("the method %s is %s", u.Value, among(u.OneOf))
-	case policy.ConditionClass:
+	case condition.Class:
 		if u.Missing {
 			return "the request has no class"
 		}
 		return fmt.Sprintf("the class %s is not the rule's", u.Value)
-	case policy.ConditionMarked:
+	case condition.Marked:
 		if u.Name != "" {
 			return fmt.Sprintf("the request is not marked, unless rule %s marks it", u.Name)
 		}
 		return "the request is not marked"
-	case policy.ConditionUnmarked:
+	case condition.Unmarked:
 		return "the request is marked"
-	case policy.ConditionClientIP:
+	case condition.ClientIP:
 		if u.Missing {
 			return "the client's address is unknown"
 		}
 		return fmt.Sprintf("the client %s is in none of the networks", u.Value)
-	case policy.ConditionIf:
+	case condition.If:
 		if u.Name != "" {
 			return "the condition is false: " + u.Name
 		}
 		return "a condition is false"
-	case policy.ConditionPressure:
+	case condition.Pressure:
 		if u.Missing {
 			return fmt.Sprintf("the pressure on rule %s is unknown, and must be %v or more", u.Name, u.AtLeast)
 		}
 		return fmt.Sprintf("the pressure on rule %s is %v, and must be %v or more", u.Name, u.Pressure, u.AtLeast)
-	case policy.ConditionUnless:
+	case condition.Unless:
 		if u.Exceptions == 1 {
 			return "its exception matches"
 		}
 		return fmt.Sprintf("exception %d of %d matches", u.Exception, u.Exceptions)
-	case policy.ConditionKey:
+	case condition.Key:
 		return fmt.Sprintf("the key's part %s is missing, and the rule skips such requests", u.Name)
 	default:
 		return unmetValue(u)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/removal"
 	"github.com/sluicehq/sluice/policy"
 	"golang.org/x/net/http/httpguts"
 )
@@ -109,7 +110,7 @@ func (v *values) setHeaders(given named) *problem {
 	for _, line := range v.headers["Connection"] {
 		for option := range strings.SplitSeq(line, ",") {
 			name := http.CanonicalHeaderKey(strings.Trim(option, " \t"))
-			if _, given := v.headers[name]; given && policy.RemovalOf(name) != policy.PerHop {
+			if _, given := v.headers[name]; given && removal.Of(name) != removal.PerHop {
 				v.makeUnclear(name)
 			}
 		}

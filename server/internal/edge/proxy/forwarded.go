@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/sluicehq/sluice/internal/removal"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -44,7 +45,7 @@ func trailers(in, r *http.Request) (complete func()) {
 	passed := make(http.Header, len(r.Trailer))
 	complete = func() {
 		for name, values := range r.Trailer {
-			if policy.RemovalOf(name) == policy.Stays {
+			if removal.Of(name) == removal.Stays {
 				passed[name] = values
 			}
 		}

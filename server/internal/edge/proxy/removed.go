@@ -4,17 +4,17 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/internal/removal"
 )
 
 // removes reports whether a header is removed from requests of a peer, in any spelling.
 func (p *Proxy) removes(name string, trusted bool) bool {
-	switch policy.RemovalOf(name) {
-	case policy.Stays:
+	switch removal.Of(name) {
+	case removal.Stays:
 		return false
-	case policy.Proxied:
+	case removal.Proxied:
 		return !trusted
-	case policy.Overriding:
+	case removal.Overriding:
 		return !p.o.MethodOverride
 	default:
 		return true
