@@ -107,21 +107,21 @@ var house = []room{
 
 	// The server: a main of a few lines, two rooms that wire, and the edges.
 	{"server/cmd/sluice", []string{wireCLI}, nil, "main only calls cli; put the code there"},
-	{settings, []string{fileReader, conditions, fileRules, envoyFiles, saving, secrets, "policy", domain}, join(moduleOne, []string{"policyfile"}), "config composes the settings of the other rooms, and opens nothing"},
+	{settings, []string{fileReader, conditions, fileRules, envoyFiles, edges, listening, saving, observing, secrets, smallRooms, "policy", domain}, join(moduleOne, []string{"policyfile"}), "config composes the settings of the other rooms, and opens nothing"},
 	{wireCLI, join(wiring, []string{wireApp}), moduleOne, "the library and the edges are there to be wired; nothing else is"},
 	{wireApp, wiring, moduleOne, "the library and the edges are there to be wired; app is below cli"},
 	{inWords, join(belowEdge, []string{unmetRoom}), moduleOne, "describe puts rules and verdicts into words; it decides nothing"},
-	{smallRooms, nil, nil, "a small room imports no other room; pass in what it needs"},
+	{smallRooms, []string{fileReader}, nil, "a small room imports no other room; pass in what it needs"},
 	{wireTypes, nil, nil, "wire is the JSON that servers write and commands read; it decides nothing"},
-	{listening, []string{smallRooms}, moduleOne, "listening is the same for all protocols; protocols belong to the edges"},
+	{listening, []string{fileReader, smallRooms}, moduleOne, "listening is the same for all protocols; protocols belong to the edges"},
 	{stateFile, []string{smallRooms}, nil, "statefile imports no other room; local connects it with a store"},
 	{saving, join(stores, []string{stateFile, observing, "policy", fileReader, domain, secrets, smallRooms}), join(moduleOne, []string{"policyfile"}), "the rooms of the store know no edges and no listeners; let app connect them"},
 	{secrets, []string{fileReader}, nil, "secret reads files and variables that settings name"},
-	{observing, []string{"httplimit", "hybrid", "policy", domain, observing, smallRooms}, moduleOne, "what observes takes verdicts, texts and the figures of hybrid limits; it imports no other room that it observes"},
+	{observing, []string{fileReader, secrets, "httplimit", "hybrid", "policy", domain, observing, smallRooms}, moduleOne, "what observes takes verdicts, texts and the figures of hybrid limits; it imports no other room that it observes"},
 	{pipelines, []string{domain}, moduleOne, "pipeline decides through a sluice.Store; policies and protocols belong to the edges"},
 	{reported, belowEdge, moduleOne, "gateway decides about the requests that gateways report; protocols belong to the edges"},
-	{edgetest, join(belowEdge, []string{"memory", settings, reported}), nil, "edgetest is for tests of edges; only tests import it"},
-	{edges, join(belowEdge, []string{observing, inWords, wireTypes, listening, reported, pipelines, sharedRoom}), join(moduleOne, []string{"policyfile", edgetest, "internal/runqueue"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
+	{edgetest, join(belowEdge, []string{"memory", "policyfile", reported}), nil, "edgetest is for tests of edges; only tests import it"},
+	{edges, join(belowEdge, []string{fileReader, secrets, observing, inWords, wireTypes, listening, reported, pipelines, sharedRoom}), join(moduleOne, []string{"policyfile", edgetest, "internal/runqueue"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
 
 	// Checks may use everything. Only bench uses it, for its servers and processes.
 	{"checks", join(moduleOne, stores, []string{"grpclimit", "policyfile", oracleRoom, granttest, "internal/runqueue"}), nil, "checks works on public packages"},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluicehq/sluice/server/internal/access"
 	"github.com/sluicehq/sluice/server/internal/config"
+	"github.com/sluicehq/sluice/server/internal/listen/accept"
 )
 
 // adminAccess returns who may call the admin listener.
@@ -20,7 +21,7 @@ func (a *App) adminAccess() *access.Rules {
 
 // callerAccess returns who may get decisions from a listener, such as the decision API. The admin token opens it too,
 // because operators can do more.
-func (a *App) callerAccess(name string, l config.Listener) *access.Rules {
+func (a *App) callerAccess(name string, l accept.Listener) *access.Rules {
 	r := &access.Rules{
 		Name: name, Tokens: a.callers, Certificates: l.TLS.RequiresClient(), Open: a.file.API.Open,
 		Remedy: "set api.token_file in the configuration or SLUICE_API_TOKEN in the environment, " +

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sluicehq/sluice/server/internal/config"
+	"github.com/sluicehq/sluice/server/internal/listen/accept"
 )
 
 // For a browser, a web page whose name resolves to this machine has the same origin as this machine. It reaches neither
@@ -104,7 +105,7 @@ func TestClientCertificates(t *testing.T) {
 	ours, theirs := newAuthority(t), newAuthority(t)
 	cert, key := ours.pair("localhost")
 	f := unprotected(t)
-	f.Listen.API.TLS = &config.TLS{Cert: cert, Key: key, ClientCA: ours.file}
+	f.Listen.API.TLS = &accept.TLS{Cert: cert, Key: key, ClientCA: ours.file}
 	r := start(t, f, nil)
 	announced(t, r, "api    https://0.0.0.0:", "every address of this machine, with a client certificate")
 	call := func(certs []tls.Certificate) error {

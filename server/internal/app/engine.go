@@ -105,7 +105,7 @@ func (a *App) openGate() (err error) {
 }
 
 // fingerprinter makes the fingerprints of keys in the log. Servers with the same secret have the same ones.
-func fingerprinter(l *config.Log) (*telemetry.Fingerprinter, error) {
+func fingerprinter(l *telemetry.Settings) (*telemetry.Fingerprinter, error) {
 	text, err := secret.ReadLong("log.key_secret", l.KeySecretFile, l.KeySecretEnv)
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicehq/sluice/internal/file/envoy"
 	"github.com/sluicehq/sluice/server/internal/config"
+	"github.com/sluicehq/sluice/server/internal/listen/accept"
 )
 
 const forJSON = `version: 1
@@ -98,7 +99,7 @@ func TestEnvoyPageCall(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		f.Listen = config.Listen{Admin: config.Listener{Address: "127.0.0.1:0"}, JSON: config.Listener{Address: "127.0.0.1:0"}}
+		f.Listen = config.Listen{Admin: accept.Listener{Address: "127.0.0.1:0"}, JSON: accept.Listener{Address: "127.0.0.1:0"}}
 		return f, nil
 	}
 	f, err := load()

@@ -134,7 +134,7 @@ func trusts(f *config.File) func(netip.Addr) bool {
 }
 
 // upstream reads the upstream and its transport, without its certificates. The URL is nil for the built-in service.
-func upstream(u *config.Upstream) (*url.URL, *proxy.TransportOptions, error) {
+func upstream(u *proxy.Upstream) (*url.URL, *proxy.TransportOptions, error) {
 	o := &proxy.TransportOptions{
 		Connect: u.ConnectTimeout, Answer: u.ResponseTimeout, Idle: u.IdleTimeout, MaxConnections: u.MaxConnections,
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice/server/internal/access"
-	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/listen/accept"
 	"github.com/sluicehq/sluice/server/internal/listen/web"
 	"github.com/sluicehq/sluice/server/internal/observe/sampled"
@@ -28,14 +27,14 @@ type door struct {
 // entrance is where a listener of the configuration is, and its rules of access.
 type entrance struct {
 	name   string
-	at     config.Listener
+	at     accept.Listener
 	access *access.Rules // nil for a listener that is for everybody, or only for trusted proxies
 }
 
 // entrances returns all listeners of the configuration.
 func (a *App) entrances() []entrance {
 	l := &a.file.Listen
-	callers := func(name string, at config.Listener) entrance {
+	callers := func(name string, at accept.Listener) entrance {
 		return entrance{name, at, a.callerAccess(name, at)}
 	}
 	return []entrance{
@@ -140,7 +139,7 @@ func (a *App) open(l *door) error {
 }
 
 // bind opens the listener at an address of the configuration.
-func bind(name string, at *config.Listener) (net.Listener, error) {
+func bind(name string, at *accept.Listener) (net.Listener, error) {
 	if path, mode := at.Socket(); path != "" {
 		return accept.BindSocket(name, path, mode)
 	}

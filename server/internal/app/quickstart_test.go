@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/server/internal/config"
+	"github.com/sluicehq/sluice/server/internal/listen/accept"
 )
 
 // quickStarted runs what is built in, on free ports.
@@ -20,7 +20,7 @@ func quickStarted(t *testing.T) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range []*config.Listener{&f.Listen.Proxy, &f.Listen.API, &f.Listen.Admin} {
+	for _, l := range []*accept.Listener{&f.Listen.Proxy, &f.Listen.API, &f.Listen.Admin} {
 		l.Address = "127.0.0.1:0"
 	}
 	return start(t, f, nil)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/sluicehq/sluice/server/internal/config"
+	"github.com/sluicehq/sluice/server/internal/listen/accept"
 )
 
 // replace copies one file over another.
@@ -32,7 +33,7 @@ func TestCertificatesChangeUnderLoad(t *testing.T) {
 	a := newAuthority(t)
 	cert, key := a.pair("localhost")
 	f := parse(t, free)
-	f.Listen.Proxy.TLS = &config.TLS{Cert: cert, Key: key}
+	f.Listen.Proxy.TLS = &accept.TLS{Cert: cert, Key: key}
 	r := start(t, f, nil)
 
 	var requests atomic.Int64
@@ -113,7 +114,7 @@ func TestRemovedAuthoritiesAreRefused(t *testing.T) {
 	authorities := ours.dir + "/clients.pem"
 	replace(t, theirs.file, authorities)
 	f := parse(t, free)
-	f.Listen.API.TLS = &config.TLS{Cert: cert, Key: key, ClientCA: authorities}
+	f.Listen.API.TLS = &accept.TLS{Cert: cert, Key: key, ClientCA: authorities}
 	r := start(t, f, nil)
 	own, err := tls.LoadX509KeyPair(theirs.pair("caller"))
 	if err != nil {

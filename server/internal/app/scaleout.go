@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/observe/webhook"
 	"github.com/sluicehq/sluice/server/internal/secret"
 )
@@ -52,7 +51,7 @@ func (a *App) openWebhook() error {
 }
 
 // webhookSecret reads the secret that signs messages; it is empty without a webhook.
-func webhookSecret(f *config.Webhook) (string, error) {
+func webhookSecret(f *webhook.Settings) (string, error) {
 	if f == nil {
 		return "", nil
 	}

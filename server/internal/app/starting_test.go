@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluicehq/sluice/server/internal/config"
+	"github.com/sluicehq/sluice/server/internal/listen/accept"
 )
 
 func TestSaysWhyItCannotStart(t *testing.T) {
@@ -48,13 +49,13 @@ func TestSaysWhyItCannotStart(t *testing.T) {
 		},
 		"an authority of clients that is not there": {
 			free, func(f *config.File) {
-				f.Listen.API.TLS = &config.TLS{Cert: cert, Key: key, ClientCA: empty}
+				f.Listen.API.TLS = &accept.TLS{Cert: cert, Key: key, ClientCA: empty}
 			},
 			[]string{"api", "tls.client_ca", "no certificate"},
 		},
 		"a certificate that is not there": {
 			free, func(f *config.File) {
-				f.Listen.Proxy.TLS = &config.TLS{Cert: "/nonexistent.pem", Key: "/nonexistent.key"}
+				f.Listen.Proxy.TLS = &accept.TLS{Cert: "/nonexistent.pem", Key: "/nonexistent.key"}
 			},
 			[]string{"proxy", "/nonexistent.pem", "tls.cert"},
 		},

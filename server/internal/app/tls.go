@@ -7,14 +7,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/edge/proxy"
+	"github.com/sluicehq/sluice/server/internal/listen/accept"
 	"github.com/sluicehq/sluice/server/internal/secret"
 )
 
 // serverTLS returns the TLS configuration of a listener, nil without a certificate. Clients may choose
 // one of the protocols. The files are read again when they change.
-func (a *App) serverTLS(name string, t *config.TLS, protocols []string) (*tls.Config, error) {
+func (a *App) serverTLS(name string, t *accept.TLS, protocols []string) (*tls.Config, error) {
 	if t == nil {
 		return nil, nil //nolint:nilnil // TLS may be off
 	}
@@ -55,7 +55,7 @@ func expiry(cert *tls.Certificate) float64 {
 }
 
 // readServerTLS reads the certificate of a listener.
-func readServerTLS(name string, t *config.TLS) (*tls.Config, error) {
+func readServerTLS(name string, t *accept.TLS) (*tls.Config, error) {
 	at := "listen." + name + ".tls"
 	cert, err := secret.KeyPair(at, t.Cert, t.Key)
 	config := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}

@@ -20,7 +20,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/sluicehq/sluice/server/internal/config"
+	"github.com/sluicehq/sluice/server/internal/access"
+	"github.com/sluicehq/sluice/server/internal/listen/accept"
 	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
@@ -58,7 +59,7 @@ func (c *client) call(ctx context.Context, method, path string, body, into any) 
 	if err := fromEnvironment(c.flags); err != nil {
 		return err
 	}
-	token, err := adminToken(&config.Admin{}, c.adminTokenFile)
+	token, err := adminToken(&access.Admin{}, c.adminTokenFile)
 	if err != nil {
 		return err
 	}
@@ -128,7 +129,7 @@ func (t *target) Type() string   { return "url" }
 
 // Set checks a URL, or the address of a Unix socket.
 func (t *target) Set(text string) error {
-	socket, err := config.ParseSocket(text)
+	socket, err := accept.ParseSocket(text)
 	if err == nil && socket == "" {
 		var u upstream
 		err = u.Set(text)
@@ -174,7 +175,7 @@ func (c *client) transport() (*http.Transport, error) {
 		}
 		t.TLSClientConfig.RootCAs = pool
 	}
-	if socket, _ := config.ParseSocket(string(c.server)); socket != "" {
+	if socket, _ := accept.ParseSocket(string(c.server)); socket != "" {
 		t.Proxy = nil
 		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicehq/sluice/internal/file/envoy"
 	"github.com/sluicehq/sluice/server/internal/config"
+	"github.com/sluicehq/sluice/server/internal/listen/accept"
 	"github.com/sluicehq/sluice/server/internal/store/remote"
 )
 
@@ -67,7 +68,7 @@ func TestEnvoyEnvironment(t *testing.T) {
 		{"no sentinels", "REDIS_URL=a:1 REDIS_TYPE=SENTINEL", nil, nil, []string{"has no sentinels"}},
 		{"another type", "REDIS_URL=a:1 REDIS_TYPE=RING", nil, nil, []string{`REDIS_TYPE is "RING"`}},
 		{"tls", "REDIS_URL=r:1 GRPC_SERVER_USE_TLS=true GRPC_SERVER_TLS_CERT=/c.pem GRPC_SERVER_TLS_KEY=/k.pem GRPC_CLIENT_TLS_CACERT=/ca.pem", func(f *config.File) {
-			f.Listen.GRPC.TLS = &config.TLS{Cert: "/c.pem", Key: "/k.pem", ClientCA: "/ca.pem"}
+			f.Listen.GRPC.TLS = &accept.TLS{Cert: "/c.pem", Key: "/k.pem", ClientCA: "/ca.pem"}
 			redis(func(r *remote.Settings) { r.Addresses = []string{"r:1"} })(f)
 		}, nil, nil},
 		{"bad tls", "GRPC_SERVER_USE_TLS=true GRPC_CLIENT_TLS_SAN=x", nil, nil, []string{"GRPC_SERVER_TLS_CERT", "GRPC_CLIENT_TLS_SAN"}},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/server/internal/config"
+	"github.com/sluicehq/sluice/server/internal/listen/accept"
 	"github.com/sluicehq/sluice/server/internal/store/remote"
 )
 
@@ -55,7 +56,7 @@ func (e *envoyEnvironment) tls(f *config.File) {
 	if !e.flag("GRPC_SERVER_USE_TLS") {
 		return
 	}
-	t := &config.TLS{Cert: os.Getenv("GRPC_SERVER_TLS_CERT"), Key: os.Getenv("GRPC_SERVER_TLS_KEY"), ClientCA: os.Getenv("GRPC_CLIENT_TLS_CACERT")}
+	t := &accept.TLS{Cert: os.Getenv("GRPC_SERVER_TLS_CERT"), Key: os.Getenv("GRPC_SERVER_TLS_KEY"), ClientCA: os.Getenv("GRPC_CLIENT_TLS_CACERT")}
 	if t.Cert == "" || t.Key == "" {
 		e.fail("GRPC_SERVER_USE_TLS is true, and GRPC_SERVER_TLS_CERT or GRPC_SERVER_TLS_KEY is missing; give the files of the certificate and of its key")
 	}

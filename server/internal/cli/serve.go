@@ -13,6 +13,7 @@ import (
 	"github.com/sluicehq/sluice/server/internal/app"
 	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/observe/sampled"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 	"github.com/spf13/cobra"
 )
 
@@ -119,7 +120,7 @@ func newServe() *cobra.Command {
 }
 
 // newLogger returns the log of the program.
-func newLogger(w io.Writer, l config.Log) (*slog.Logger, error) {
+func newLogger(w io.Writer, l telemetry.Settings) (*slog.Logger, error) {
 	var level slog.Level
 	if l.Level != "" {
 		if err := level.UnmarshalText([]byte(l.Level)); err != nil {

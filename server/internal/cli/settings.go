@@ -13,6 +13,8 @@ import (
 	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/server/internal/app"
 	"github.com/sluicehq/sluice/server/internal/config"
+	"github.com/sluicehq/sluice/server/internal/edge/proxy"
+	"github.com/sluicehq/sluice/server/internal/listen/accept"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -207,7 +209,7 @@ func (a *address) Type() string   { return "address" }
 
 // Set checks an address.
 func (a *address) Set(text string) error {
-	socket, err := config.ParseSocket(text)
+	socket, err := accept.ParseSocket(text)
 	if err != nil {
 		return err
 	}
@@ -222,7 +224,7 @@ func (a *address) Set(text string) error {
 }
 
 // over replaces the address of a listener. Its TLS stays as in the file.
-func (a address) over(l *config.Listener) {
+func (a address) over(l *accept.Listener) {
 	switch a {
 	case "":
 	case "off":
@@ -237,7 +239,7 @@ type proxied struct{ upstream }
 
 // Set checks a URL, or the word echo.
 func (p *proxied) Set(text string) error {
-	if text == config.EchoUpstream {
+	if text == proxy.Echo {
 		p.upstream = upstream(text)
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sluicehq/sluice/internal/file/reader"
+	"github.com/sluicehq/sluice/server/internal/access"
 	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/secret"
 )
@@ -23,12 +24,12 @@ const minToken = 16
 
 // adminToken returns the admin token from the environment, from the file of the flag, or from the configuration.
 // It is empty without one.
-func adminToken(f *config.Admin, tokenFile string) (string, error) {
+func adminToken(f *access.Admin, tokenFile string) (string, error) {
 	return token("admin", adminTokenVariable, tokenFile, f.Token, f.TokenFile)
 }
 
 // apiToken is adminToken for the decision API.
-func apiToken(f *config.API, tokenFile string) (string, error) {
+func apiToken(f *access.API, tokenFile string) (string, error) {
 	text, err := token("api", apiTokenVariable, tokenFile, f.Token, f.TokenFile)
 	if err == nil && text != "" && f.Open {
 		err = &reader.Error{Path: "api.open", Problem: "is true, and " + apiTokenVariable + " or a file gives a token", Suggestion: "remove one of them"}

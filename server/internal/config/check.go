@@ -2,11 +2,10 @@ package config
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/internal/file/rules"
-	"github.com/sluicehq/sluice/server/internal/secret"
+	"github.com/sluicehq/sluice/server/internal/access"
 )
 
 // Check implements [rules.Root]. It treats a File that a program made like one that was
@@ -23,29 +22,12 @@ func (f *File) Check(s *reader.Source) {
 	f.checkStore(s)
 	f.checkListen(s)
 	f.checkTokens(s)
-	f.AccessLog.check(s)
-	f.Tracing.check(s)
-	secret.CheckSource(s, "log", "key_secret", f.Log.KeySecretFile, f.Log.KeySecretEnv)
-	f.Upstream.check(s)
+	f.AccessLog.Check(s)
+	f.Tracing.Check(s)
+	f.Log.Check(s)
+	f.Upstream.Check(s)
 	f.checkScaleOut(s)
-	if f.HTTP.MaxHeaderSize < 1<<10 {
-		s.Follow("http.max_header_size", fmt.Sprintf("is %v, too little for a request", f.HTTP.MaxHeaderSize), "give 1KiB or more")
-	}
-	if f.HTTP.MaxBodySize < 1 {
-		s.Follow("http.max_body_size", "is 0, which no request to the API fits", "give a size such as 1MiB")
-	}
-	if s.Has("http.body_grace") && f.HTTP.MinBodyRate == 0 {
-		s.Follow("http.body_grace", "has no effect, because min_body_rate is 0", "remove it, or give a rate such as 1KiB")
-	}
-	if f.HTTP.MinBodyRate > 0 && f.HTTP.BodyGrace == 0 {
-		s.Follow("http.body_grace", "is 0, which ends a body whose first byte is not there at once", "give a time such as 20s")
-	}
-	if n, all := f.HTTP.MaxConnectionsPerClient, f.HTTP.MaxConnections; s.Has("http.max_connections_per_client") && all > 0 && n > all {
-		s.Follow("http.max_connections_per_client", fmt.Sprintf("is %d, more than max_connections, %d", n, all), "give less, so that one client cannot take all")
-	}
-	if f.HTTP.HeaderTimeout == 0 {
-		s.Follow("http.header_timeout", "is 0, which lets slow clients hold connections for ever", "give a time such as 10s")
-	}
+	f.HTTP.Check(s)
 	f.checkListeners(s)
 	f.File.Check(s)
 }
@@ -69,17 +51,14 @@ func (f *File) checkListeners(s *reader.Source) {
 		s.Idle("http.max_proxy_body_size", f.HTTP.MaxProxyBodySize != 0, problem, remedy)
 	}
 	if f.Listen.API.Off() && f.Listen.Admin.Off() {
-		s.Idle("admin", f.Admin != (Admin{}), "is given, and listen.admin and listen.api are off", "remove it, or turn one of them on")
+		s.Idle("admin", f.Admin != (access.Admin{}), "is given, and listen.admin and listen.api are off", "remove it, or turn one of them on")
 	}
 }
 
 // checkTokens checks the tokens of the admin listener and of the API.
 func (f *File) checkTokens(s *reader.Source) {
-	checkToken(s, "admin", f.Admin.Token, f.Admin.TokenFile)
-	checkToken(s, "api", f.API.Token, f.API.TokenFile)
-	if f.API.Open && (f.API.Token != "" || f.API.TokenFile != "") {
-		s.Follow("api.open", "is true, and there is a token, which callers need then", "remove one of them")
-	}
+	f.Admin.Check(s)
+	f.API.Check(s)
 	answers := false // whether a listener is on for which the section api holds
 	opens, certified := false, ""
 	for _, l := range f.Listen.all() {
@@ -96,22 +75,7 @@ func (f *File) checkTokens(s *reader.Source) {
 	if f.API.Open && certified != "" && !opens {
 		s.Follow("api.open", "is true, and callers need a certificate by "+certified+".tls.client_ca", "remove one of them")
 	}
-	if f.API != (API{}) && !answers && !s.Failed("listen") {
+	if f.API != (access.API{}) && !answers && !s.Failed("listen") {
 		s.FollowKey("api", "is given, and listen.api is off", "remove it, or turn the listener on")
-	}
-}
-
-func checkToken(s *reader.Source, section, token, file string) {
-	if token != "" && file != "" {
-		s.Follow(section+".token_file", "is given, and "+section+".token is too", "give one of them")
-	}
-	if s.Has(section+".token") && token == "" {
-		s.Follow(section+".token", "is empty", "give a token, or remove the line")
-	}
-	if s.Has(section+".token_file") && file == "" {
-		s.Follow(section+".token_file", "is empty", "give the path of a file, or remove the line")
-	}
-	if token != strings.TrimSpace(token) {
-		s.Follow(section+".token", "has white space around it", "remove it")
 	}
 }

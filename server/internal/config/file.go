@@ -10,6 +10,14 @@ import (
 	"github.com/sluicehq/sluice/internal/file/envoy"
 	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/internal/file/rules"
+	"github.com/sluicehq/sluice/server/internal/access"
+	"github.com/sluicehq/sluice/server/internal/edge/proxy"
+	"github.com/sluicehq/sluice/server/internal/listen/accept"
+	"github.com/sluicehq/sluice/server/internal/listen/web"
+	"github.com/sluicehq/sluice/server/internal/observe/accesslog"
+	"github.com/sluicehq/sluice/server/internal/observe/audit"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
+	"github.com/sluicehq/sluice/server/internal/observe/tracing"
 	"github.com/sluicehq/sluice/server/internal/store/local"
 )
 
@@ -22,7 +30,7 @@ type File struct {
 	// Listen holds the addresses at which the server listens.
 	Listen Listen `yaml:"listen"`
 	// Upstream is the service behind the proxy. Default: a built-in service that echoes requests.
-	Upstream Upstream `yaml:"upstream"`
+	Upstream proxy.Upstream `yaml:"upstream"`
 	// TrustedProxies are addresses and networks of proxies whose forwarding headers are believed, and unix for
 	// peers at Unix sockets, which have no address. Default: none, so the client is the peer of the connection.
 	TrustedProxies []Proxy `yaml:"trusted_proxies"`
@@ -40,19 +48,19 @@ type File struct {
 	// clients do not all return at once. Default: 0s.
 	Jitter time.Duration `yaml:"jitter"`
 	// HTTP bounds what one client can make the server hold.
-	HTTP HTTP `yaml:"http"`
+	HTTP web.Settings `yaml:"http"`
 	// Admin protects the calls that change state.
-	Admin Admin `yaml:"admin"`
+	Admin access.Admin `yaml:"admin"`
 	// API protects the decision API.
-	API API `yaml:"api"`
+	API access.API `yaml:"api"`
 	// Log configures the server's log.
-	Log Log `yaml:"log"`
+	Log telemetry.Settings `yaml:"log"`
 	// AccessLog is a log of decisions.
-	AccessLog AccessLog `yaml:"access_log"`
+	AccessLog accesslog.Settings `yaml:"access_log"`
 	// Tracing sends spans to a collector of OpenTelemetry.
-	Tracing Tracing `yaml:"tracing"`
+	Tracing tracing.Settings `yaml:"tracing"`
 	// Audit is a log of who changed what.
-	Audit Audit `yaml:"audit"`
+	Audit audit.Settings `yaml:"audit"`
 	// NearLimit is the part of a limit from which on the metrics of descriptors count hits as near the limit. Default: 80%.
 	NearLimit reader.Ratio `yaml:"near_limit"`
 	// ScaleOut informs other programs of the pressure on rules.
@@ -78,34 +86,16 @@ func Default() *File {
 		Version: 1,
 		Store:   Store{Memory: local.Default()},
 		Listen: Listen{
-			Proxy: Listener{Address: "127.0.0.1:8080"},
-			API:   Listener{Address: "127.0.0.1:8081"},
-			Admin: Listener{Address: "127.0.0.1:9090"},
+			Proxy: accept.Listener{Address: "127.0.0.1:8080"},
+			API:   accept.Listener{Address: "127.0.0.1:8081"},
+			Admin: accept.Listener{Address: "127.0.0.1:9090"},
 		},
-		Upstream: Upstream{
-			ConnectTimeout:  5 * time.Second,
-			ResponseTimeout: time.Minute,
-			IdleTimeout:     90 * time.Second,
-			PreserveHost:    true,
-			Upgrades:        []string{"websocket"},
-		},
-		Headers: HeadersIETF,
-		HTTP: HTTP{
-			MaxHeaderSize: 64 << 10,
-			MaxBodySize:   1 << 20,
-			HeaderTimeout: 10 * time.Second,
-			ReadTimeout:   30 * time.Second,
-			IdleTimeout:   2 * time.Minute,
-			MinBodyRate:   1 << 10,
-			BodyGrace:     20 * time.Second,
-			BodyTimeout:   time.Hour,
-
-			MaxConnections:          10_000,
-			MaxConnectionsPerClient: 1000,
-		},
-		AccessLog:    AccessLog{Format: "json", Sample: 1},
-		Tracing:      Tracing{Sample: 0.01},
-		Log:          Log{Level: "info", Format: "text", Sample: 10},
+		Upstream:     proxy.DefaultUpstream(),
+		Headers:      HeadersIETF,
+		HTTP:         web.Default(),
+		AccessLog:    accesslog.Default(),
+		Tracing:      tracing.Default(),
+		Log:          telemetry.Default(),
 		NearLimit:    0.8,
 		DrainTimeout: 30 * time.Second,
 		File:         rules.Default(),

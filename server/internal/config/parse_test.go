@@ -14,6 +14,14 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/access"
+	"github.com/sluicehq/sluice/server/internal/edge/proxy"
+	"github.com/sluicehq/sluice/server/internal/listen/accept"
+	"github.com/sluicehq/sluice/server/internal/listen/web"
+	"github.com/sluicehq/sluice/server/internal/observe/accesslog"
+	"github.com/sluicehq/sluice/server/internal/observe/audit"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
+	"github.com/sluicehq/sluice/server/internal/observe/tracing"
 
 	"github.com/sluicehq/sluice/internal/file/rules"
 	"github.com/sluicehq/sluice/server/internal/secret"
@@ -31,16 +39,16 @@ func TestParseAll(t *testing.T) {
 		Version: 1,
 		Store:   Store{Memory: local.Settings{MaxSize: 64 << 20, WhenFull: "deny", File: "states.db", SaveEvery: 5 * time.Second}},
 		Listen: Listen{
-			Proxy: Listener{Address: "0.0.0.0:443", TLS: &TLS{Cert: "proxy.pem", Key: "proxy.key", MinVersion: "1.3", ClientCA: "clients.pem"}},
-			API:   Listener{},
-			Admin: Listener{Address: "127.0.0.1:9090"},
-			Auth:  Listener{Address: "unix:/run/sluice/auth.sock", Mode: "0666"},
-			GRPC:  Listener{Address: "127.0.0.1:8083", ProxyProtocol: true},
-			JSON:  Listener{Address: "127.0.0.1:8085"},
-			SPOE:  Listener{Address: "127.0.0.1:8084"},
-			RESP:  Listener{Address: "127.0.0.1:6380"},
+			Proxy: accept.Listener{Address: "0.0.0.0:443", TLS: &accept.TLS{Cert: "proxy.pem", Key: "proxy.key", MinVersion: "1.3", ClientCA: "clients.pem"}},
+			API:   accept.Listener{},
+			Admin: accept.Listener{Address: "127.0.0.1:9090"},
+			Auth:  accept.Listener{Address: "unix:/run/sluice/auth.sock", Mode: "0666"},
+			GRPC:  accept.Listener{Address: "127.0.0.1:8083", ProxyProtocol: true},
+			JSON:  accept.Listener{Address: "127.0.0.1:8085"},
+			SPOE:  accept.Listener{Address: "127.0.0.1:8084"},
+			RESP:  accept.Listener{Address: "127.0.0.1:6380"},
 		},
-		Upstream: Upstream{
+		Upstream: proxy.Upstream{
 			URL: "https://127.0.0.1:3000/base", ConnectTimeout: time.Second, ResponseTimeout: 0, IdleTimeout: time.Minute,
 			MaxConnections: 100, PreserveHost: false, Upgrades: []string{"websocket", "IRC/6.9"}, MethodOverride: true,
 			TLS: secret.TLS{CA: "ca.pem", Cert: "client.pem", Key: "client.key", ServerName: "up.example.com", Insecure: true},
@@ -58,16 +66,16 @@ func TestParseAll(t *testing.T) {
 		HeaderNames: HeaderNames{Limit: "X-Limit", Remaining: "X-Remaining", Reset: "X-Reset"},
 		NearLimit:   0.9,
 		Jitter:      time.Second,
-		HTTP: HTTP{
+		HTTP: web.Settings{
 			MaxHeaderSize: 32 << 10, MaxBodySize: 2 << 20, MaxProxyBodySize: 1e9, HeaderTimeout: 5 * time.Second,
 			ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
 			MinBodyRate: 4 << 10, BodyGrace: 10 * time.Second, BodyTimeout: 10 * time.Minute, MaxConnections: 1000, MaxConnectionsPerClient: 100,
 		},
-		Admin:        Admin{TokenFile: "/run/secrets/token"},
-		AccessLog:    AccessLog{File: "/var/log/sluice/access.log", Format: "combined", Sample: 0.1},
-		Tracing:      Tracing{Endpoint: "http://127.0.0.1:4318", Sample: 0.05},
-		Audit:        Audit{File: "/var/log/sluice/audit.log"},
-		Log:          Log{Level: "debug", Format: "json", Sample: 0, KeySecretFile: "/run/secrets/log"},
+		Admin:        access.Admin{TokenFile: "/run/secrets/token"},
+		AccessLog:    accesslog.Settings{File: "/var/log/sluice/access.log", Format: "combined", Sample: 0.1},
+		Tracing:      tracing.Settings{Endpoint: "http://127.0.0.1:4318", Sample: 0.05},
+		Audit:        audit.Settings{File: "/var/log/sluice/audit.log"},
+		Log:          telemetry.Settings{Level: "debug", Format: "json", Sample: 0, KeySecretFile: "/run/secrets/log"},
 		DrainTimeout: 10 * time.Second,
 		File: rules.File{
 			IPv6Prefix: 56, Default: policy.Deny, OnStoreError: policy.FallbackDeny,

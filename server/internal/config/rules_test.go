@@ -14,6 +14,7 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/internal/file/expression"
 	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/observe/webhook"
 )
 
 // algorithms of limits, in words.
@@ -107,7 +108,7 @@ func TestRules(t *testing.T) {
 		{"period", o.Rules[8].Match.Descriptor.Period, time.Hour},
 		{"unlimited", []bool{o.Rules[9].Unlimited, o.Rules[9].Exempt, o.Rules[10].Unlimited, o.Rules[10].Exempt}, []bool{true, false, false, true}},
 		{"domains", o.Domains, []string{"edge", "other"}},
-		{"scale_out", f.ScaleOut, ScaleOut{Webhook: &Webhook{
+		{"scale_out", f.ScaleOut, ScaleOut{Webhook: &webhook.Settings{
 			URL: "https://ops.example.com/hooks/scale", SecretFile: "/run/secrets/webhook",
 			Above: 0.9, Below: 0.6, For: 30 * time.Second, Every: 10 * time.Minute, Rules: []string{"api", "plain"},
 		}}},

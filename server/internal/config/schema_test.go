@@ -26,6 +26,12 @@ import (
 	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/listen/web"
+	"github.com/sluicehq/sluice/server/internal/observe/accesslog"
+	"github.com/sluicehq/sluice/server/internal/observe/audit"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
+	"github.com/sluicehq/sluice/server/internal/observe/tracing"
+	"github.com/sluicehq/sluice/server/internal/observe/webhook"
 	"github.com/sluicehq/sluice/server/internal/secret"
 	"github.com/sluicehq/sluice/server/internal/store/local"
 	"github.com/sluicehq/sluice/server/internal/store/remote"
@@ -185,11 +191,17 @@ func (g *schemaOf) of(t reflect.Type) object {
 
 // definitions are the names of sections in the schema, for types with other names.
 var definitions = map[reflect.Type]string{
-	reflect.TypeFor[local.Settings]():  "MemoryStore",
-	reflect.TypeFor[remote.Settings](): "RedisStore",
-	reflect.TypeFor[remote.TLS]():      "RedisTLS",
-	reflect.TypeFor[remote.Fallback](): "LocalStore",
-	reflect.TypeFor[secret.TLS]():      "UpstreamTLS",
+	reflect.TypeFor[local.Settings]():     "MemoryStore",
+	reflect.TypeFor[remote.Settings]():    "RedisStore",
+	reflect.TypeFor[remote.TLS]():         "RedisTLS",
+	reflect.TypeFor[remote.Fallback]():    "LocalStore",
+	reflect.TypeFor[secret.TLS]():         "UpstreamTLS",
+	reflect.TypeFor[web.Settings]():       "HTTP",
+	reflect.TypeFor[telemetry.Settings](): "Log",
+	reflect.TypeFor[accesslog.Settings](): "AccessLog",
+	reflect.TypeFor[tracing.Settings]():   "Tracing",
+	reflect.TypeFor[audit.Settings]():     "Audit",
+	reflect.TypeFor[webhook.Settings]():   "Webhook",
 }
 
 // object returns a reference to the schema of a struct.

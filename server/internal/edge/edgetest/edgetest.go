@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"errors"
 	"net"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
-	"github.com/sluicehq/sluice/server/internal/config"
+	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/edge/gateway"
 )
 
@@ -34,9 +35,9 @@ func Eventually(tb testing.TB, what string, ok func() bool) {
 }
 
 // parse reads a file of rules, without its version.
-func parse(tb testing.TB, rules string) (*config.File, *policy.Policy) {
+func parse(tb testing.TB, rules string) *policy.Policy {
 	tb.Helper()
-	f, err := config.Parse("test.yaml", []byte("version: 1\n"+rules))
+	f, err := policyfile.Parse("test.yaml", []byte("version: 1\n"+rules))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func parse(tb testing.TB, rules string) (*config.File, *policy.Policy) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return f, p
+	return p
 }
 
 // store returns a store until the test ends.
@@ -61,7 +62,7 @@ func store(tb testing.TB, clock func() int64) *memory.Store {
 // Decider returns a decider by a file of rules, without its version. The clock is as for memory.Options.
 func Decider(tb testing.TB, rules string, clock func() int64) *policy.Decider {
 	tb.Helper()
-	_, p := parse(tb, rules)
+	p := parse(tb, rules)
 	d, err := policy.NewDecider(p, store(tb, clock))
 	if err != nil {
 		tb.Fatal(err)
@@ -70,12 +71,15 @@ func Decider(tb testing.TB, rules string, clock func() int64) *policy.Decider {
 }
 
 // Gateway returns a decider for the requests that gateways report, by a file of rules, without its version. It fills
-// in the decider and the gate of the options.
-func Gateway(tb testing.TB, rules string, o gateway.Options) (*gateway.Decider, *gate.Gate) {
+// in the decider and the gate of the options. It believes the proxies in the networks.
+func Gateway(tb testing.TB, rules string, o gateway.Options, trusted ...string) (*gateway.Decider, *gate.Gate) {
 	tb.Helper()
-	f, p := parse(tb, rules)
-	networks, unix := f.Trusted()
-	ip, err := httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: networks, TrustUnix: unix})
+	p := parse(tb, rules)
+	networks := make([]netip.Prefix, len(trusted))
+	for i, network := range trusted {
+		networks[i] = netip.MustParsePrefix(network)
+	}
+	ip, err := httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: networks})
 	if err != nil {
 		tb.Fatal(err)
 	}

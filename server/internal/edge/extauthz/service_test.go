@@ -29,11 +29,11 @@ type world struct {
 func newWorld(t *testing.T, rules string) *world {
 	t.Helper()
 	w := &world{t: t}
-	decider, gate := edgetest.Gateway(t, "trusted_proxies: 10.0.0.0/8\n"+rules, gateway.Options{
+	decider, gate := edgetest.Gateway(t, rules, gateway.Options{
 		OnVerdict:    func(v *policy.Verdict, _ time.Duration) { w.actions = append(w.actions, v.Action) },
 		Unusable:     func(reason string) { w.unusable = append(w.unusable, reason) },
 		AnswerFailed: func(err error) { t.Error(err) },
-	})
+	}, "10.0.0.0/8")
 	w.gate, w.Service = gate, New(decider)
 	return w
 }

@@ -37,12 +37,12 @@ func (s *service) complaints() string {
 	return strings.Join(s.unusable, "; ")
 }
 
-const oneRule = "trusted_proxies: [127.0.0.1, 10.0.0.0/8]\nrules: [{name: one, match: {path: /api/**}, key: client_ip, limit: {algorithm: token_bucket, rate: 2/h}}]\n"
+const oneRule = "rules: [{name: one, match: {path: /api/**}, key: client_ip, limit: {algorithm: token_bucket, rate: 2/h}}]\n"
 
 // options returns options over rules.
 func options(tb testing.TB, rules string, o gateway.Options) Options {
 	tb.Helper()
-	decider, _ := edgetest.Gateway(tb, rules, o)
+	decider, _ := edgetest.Gateway(tb, rules, o, "127.0.0.1/32", "10.0.0.0/8")
 	return Options{Decider: decider, Trusts: func(a netip.Addr) bool { return a.IsLoopback() }}
 }
 

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+const signingSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 // receiver receives messages, in a bubble of its own time.
 type receiver struct {
@@ -96,7 +96,7 @@ func run(t *testing.T, r *receiver, change func(*Options)) *scene {
 	t.Helper()
 	s := &scene{receiver: r, rules: map[string]float64{}, ended: make(chan struct{})}
 	o := Options{
-		URL: "https://ops.example.com/hooks/token-in-the-path", Secret: secret, Instance: "test", Version: "test",
+		URL: "https://ops.example.com/hooks/token-in-the-path", Secret: signingSecret, Instance: "test", Version: "test",
 		Thresholds: Thresholds{Above: 0.8, Below: 0.5, For: 10 * time.Second},
 		Rules: func() (names []string) {
 			s.mu.Lock()
@@ -332,7 +332,7 @@ func TestMessagesAreBounded(t *testing.T) {
 
 // The example of the specification, which other implementations are tested with.
 func TestSignature(t *testing.T) {
-	key, err := keyOf(secret)
+	key, err := keyOf(signingSecret)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -363,7 +363,7 @@ func TestSends(t *testing.T) {
 	}))
 	defer server.Close()
 	w, err := New(Options{
-		URL: server.URL, Secret: secret, Thresholds: Thresholds{Above: 1, Below: 1}, Instance: "one", Version: "9",
+		URL: server.URL, Secret: signingSecret, Thresholds: Thresholds{Above: 1, Below: 1}, Instance: "one", Version: "9",
 		Rules: func() []string { return []string{"api"} }, Pressure: func(string) float64 { return 1.5 }, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -1,4 +1,4 @@
-package config
+package proxy
 
 import (
 	"fmt"
@@ -39,15 +39,16 @@ type Upstream struct {
 	TLS secret.TLS `yaml:"tls"`
 }
 
-// EchoUpstream is the URL of the built-in service.
-const EchoUpstream = "echo"
+// Echo is the URL of the built-in service.
+const Echo = "echo"
 
 // BuiltIn reports whether the proxy is in front of the built-in service.
-func (u *Upstream) BuiltIn() bool { return u.URL == "" || u.URL == EchoUpstream }
+func (u *Upstream) BuiltIn() bool { return u.URL == "" || u.URL == Echo }
 
 func (*Upstream) Short(list bool) string { return reader.Single("url", list) }
 
-func (u *Upstream) check(s *reader.Source) {
+// Check checks the settings, which are the section upstream.
+func (u *Upstream) Check(s *reader.Source) {
 	path := "upstream"
 	if s.Has("upstream.url") {
 		path = "upstream.url"
@@ -63,7 +64,7 @@ func (u *Upstream) check(s *reader.Source) {
 		}
 		return
 	}
-	if u.URL == EchoUpstream {
+	if u.URL == Echo {
 		if *t != (secret.TLS{}) {
 			s.Follow("upstream.tls", "is given, and the built-in service has none", "remove tls, or give the URL of a service")
 		}
@@ -91,5 +92,16 @@ func (u *Upstream) checkUpgrades(s *reader.Source) {
 		case slices.ContainsFunc(u.Upgrades[:i], func(other string) bool { return strings.EqualFold(other, protocol) }):
 			s.Follow(at, reader.Quote(protocol)+" is there twice", "remove one of them")
 		}
+	}
+}
+
+// DefaultUpstream returns the defaults of the settings.
+func DefaultUpstream() Upstream {
+	return Upstream{
+		ConnectTimeout:  5 * time.Second,
+		ResponseTimeout: time.Minute,
+		IdleTimeout:     90 * time.Second,
+		PreserveHost:    true,
+		Upgrades:        []string{"websocket"},
 	}
 }
