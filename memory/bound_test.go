@@ -240,7 +240,7 @@ func TestNewKeysAreDeniedWhenFull(t *testing.T) {
 	if !out[0].Allowed || out[1].Allowed || out[1].Reason != sluice.ReasonTableFull {
 		t.Errorf("a known key and a new one: %+v", out)
 	}
-	if err := s.Cancel(t.Context(), r.Charge(&sluice.Decision{})); err != nil {
+	if err := s.Cancel(t.Context(), r.Charge(&sluice.Decision{Receipt: sluice.Receipt{At: now}})); err != nil {
 		t.Errorf("canceling what was never charged: %v", err)
 	}
 	checkInvariants(t, s)

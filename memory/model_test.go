@@ -279,7 +279,12 @@ func (m *model) end(c sluice.Charge, how func(st *modelState, c algo.Charge) boo
 	return how(st, charge)
 }
 
-func (m *model) cancel(c sluice.Charge) {
+// cancel returns sluice.ErrActed, and changes nothing, after the moment at which the charge acts.
+func (m *model) cancel(c sluice.Charge) error {
+	charge := algo.Charge{Cost: c.Cost, Floor: c.Floor, At: c.Receipt.At, Over: c.Receipt.Over, Member: c.Member}
+	if params := c.Limit.Params(); *m.now > params.Acts(charge) {
+		return sluice.ErrActed
+	}
 	m.end(c, func(st *modelState, c algo.Charge) bool {
 		if st.params.Inline() {
 			st.state = st.params.CancelState(st.state, *m.now, c)
@@ -288,6 +293,7 @@ func (m *model) cancel(c sluice.Charge) {
 		}
 		return true
 	})
+	return nil
 }
 
 func (m *model) settle(c sluice.Charge, actual int64) {

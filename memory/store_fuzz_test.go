@@ -185,7 +185,12 @@ func (p *player) endCharge(c sluice.Charge) {
 		}
 	case p.n(2) == 0:
 		err = p.store.Cancel(p.Context(), c)
-		p.model.cancel(c)
+		if want := p.model.cancel(c); !errors.Is(err, want) {
+			p.Fatalf("canceling %+v: %v; the model returns %v", c, err, want)
+		}
+		if errors.Is(err, sluice.ErrActed) {
+			err = nil
+		}
 	default:
 		actual := int64(p.n(7))
 		err = p.store.Settle(p.Context(), c, actual)

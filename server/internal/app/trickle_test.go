@@ -67,7 +67,7 @@ func TestTrickledBodiesEnd(t *testing.T) {
 // service answers while it comes.
 func TestSteadyBodiesPass(t *testing.T) {
 	t.Parallel()
-	r := start(t, parse(t, free+"http: {min_body_rate: 1KiB, body_grace: 500ms}\nupstream: "+behind(t, func(w http.ResponseWriter, q *http.Request) {
+	r := start(t, parse(t, free+"http: {min_body_rate: 1KiB, body_grace: 1s}\nupstream: "+behind(t, func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/converse" {
 			_ = http.NewResponseController(w).EnableFullDuplex()
 			_ = http.NewResponseController(w).Flush()
@@ -82,7 +82,7 @@ func TestSteadyBodiesPass(t *testing.T) {
 	}{
 		"/upload":   {8, 100 * time.Millisecond, 1000},
 		"/late":     {1, 200 * time.Millisecond, 10},
-		"/converse": {10, 150 * time.Millisecond, 1},
+		"/converse": {16, 150 * time.Millisecond, 1}, // longer than the grace
 	} {
 		t.Run(target, func(t *testing.T) {
 			t.Parallel()
