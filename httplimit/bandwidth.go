@@ -29,7 +29,8 @@ func newFlows(d *Decider, o *Options) *gate.Flows {
 // with a Bandwidth allow. It counts the bytes of bodies, and all bytes of a connection that is
 // hijacked. An answer that refuses a request is not paced.
 func (m *Middleware) paced(v *policy.Verdict, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, came *http.Request) {
+		r := came
 		ctx := requestContext{r.Context(), r}
 		down, up := m.flows.Of(ctx, v)
 		out, w := newPacedResponse(ctx, w, down, up)
@@ -46,6 +47,7 @@ func (m *Middleware) paced(v *policy.Verdict, next http.Handler) http.Handler {
 			r.Body = body
 		}
 		next.ServeHTTP(w, r)
+		keepForm(came, r)
 	})
 }
 

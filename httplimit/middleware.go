@@ -55,56 +55,55 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, next) })
 }
 
-func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+func (m *Middleware) serve(w http.ResponseWriter, came *http.Request, next http.Handler) {
 	var began time.Time
 	if m.o.OnVerdict != nil {
 		began = time.Now()
 	}
-	came := r
 	p := m.decider.inForce()
-	r = endToEnd(r, p.Policy)
+	r := endToEnd(came, p.Policy)
 	v := m.decider.decide(r, p)
 	var took time.Duration
 	if m.o.OnVerdict != nil {
 		took = time.Since(began)
 	}
-	if v.Refused != nil {
-		m.observe(r, v, took)
-		refused := v // most verdicts stay on the stack
-		m.o.OnDenied(w, r, &refused)
-		return
+	ctx, admission, err := r.Context(), (*gate.Admission)(nil), v.Refused
+	decided := err == nil
+	if decided {
+		if isInvolved(&v) || m.o.Counts != nil {
+			ctx = requestContext{ctx, r}
+		}
+		admission, err = m.gate.Enter(ctx, &v)
 	}
-	ctx := r.Context()
-	if isInvolved(&v) || m.o.Counts != nil {
-		ctx = requestContext{ctx, r}
-	}
-	admission, err := m.gate.Enter(ctx, &v)
 	if m.o.OnVerdict != nil {
 		m.observe(r, v, took)
 	}
-	if admission == nil && err == nil && v.Action == policy.Allow && v.Err == nil && len(v.Paced) == 0 && !m.o.Context {
-		// Most requests come here. It costs much less than serveOther.
+	switch {
+	case decided && (err != nil || admission != nil || v.Err != nil) && m.isOver(ctx, w, r, &v, admission):
+	case err != nil:
+		m.deny(w, r, v)
+	default:
 		m.headers.Set(w.Header(), &v)
 		r = passed(r, &v, m.decider.reserved(r, v.Policy()))
-		next.ServeHTTP(w, r)
+		if m.o.Context || v.Degrade != nil || len(v.Paced) > 0 {
+			r, next = m.prepare(r, next, v)
+		}
+		if admission == nil {
+			next.ServeHTTP(w, r)
+		} else {
+			handle(ctx, w, r, next, &v, admission)
+		}
 		keepForm(came, r)
-		return
 	}
-	m.serveOther(ctx, w, r, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r)
-		keepForm(came, r)
-	}), v, admission, err)
 }
 
 // observe reports a copy of the final verdict, so that most verdicts stay on the stack.
 func (m *Middleware) observe(r *http.Request, v policy.Verdict, took time.Duration) {
-	if m.o.OnVerdict != nil {
-		m.o.OnVerdict(r, &v, took)
-	}
+	m.o.OnVerdict(r, &v, took)
 }
 
-// keepForm gives the original request the form that was read from its copy, because the server removes
-// the files of the original's form.
+// keepForm gives a request the form that was read from its copy, because the server removes the files of the
+// original request's form.
 func keepForm(came, r *http.Request) {
 	if came.MultipartForm == nil {
 		came.MultipartForm = r.MultipartForm
@@ -143,25 +142,29 @@ func (c requestContext) Value(key any) any {
 // statusGone is what logs show for a request whose client went away, after nginx.
 const statusGone = 499
 
-// serveOther carries out a verdict that needs more than headers. admission and err
-// are the gate's results, and ctx is the context that it got.
-func (m *Middleware) serveOther(ctx context.Context, w http.ResponseWriter, r *http.Request, next http.Handler, v policy.Verdict, admission *gate.Admission, err error) {
+// isOver passes the store's error to OnError, and reports whether the client has left. Then nothing is handled, and charges
+// are given back as far as possible.
+func (m *Middleware) isOver(ctx context.Context, w http.ResponseWriter, r *http.Request, v *policy.Verdict, admission *gate.Admission) bool {
 	gone := isGone(r)
 	if v.Err != nil && (!gone || !v.Abandoned()) {
 		m.o.OnError(r, v.Err)
 	}
-	if (v.Err != nil || err != nil || admission != nil) && gone {
-		// Nothing was handled, so nothing is charged that can be given back.
+	if gone {
 		admission.Leave(ctx, policy.Outcome{Status: statusGone})
 		w.WriteHeader(statusGone)
-		return
 	}
+	return gone
+}
+
+// deny refuses a request. It gets a copy of the verdict, so that most verdicts stay on the stack.
+func (m *Middleware) deny(w http.ResponseWriter, r *http.Request, v policy.Verdict) {
 	m.headers.Set(w.Header(), &v)
-	if err != nil {
-		m.o.OnDenied(w, r, &v)
-		return
-	}
-	r = passed(r, &v, m.decider.reserved(r, v.Policy()))
+	m.o.OnDenied(w, r, &v)
+}
+
+// prepare returns the request and the handler for a verdict that handlers can read, or that degrades or paces. It gets a
+// copy of the verdict.
+func (m *Middleware) prepare(r *http.Request, next http.Handler, v policy.Verdict) (*http.Request, http.Handler) {
 	if m.o.Context {
 		r = r.WithContext(NewContext(r.Context(), &v))
 	}
@@ -171,11 +174,7 @@ func (m *Middleware) serveOther(ctx context.Context, w http.ResponseWriter, r *h
 	if len(v.Paced) > 0 {
 		next = m.paced(&v, next)
 	}
-	if admission == nil {
-		next.ServeHTTP(w, r)
-		return
-	}
-	handle(ctx, w, r, next, &v, admission)
+	return r, next
 }
 
 // isGone reports whether the client has gone away. A deadline is the server's own.
@@ -190,10 +189,12 @@ func handle(ctx context.Context, w http.ResponseWriter, r *http.Request, next ht
 		return
 	}
 	client := r.Context()
+	came := r
 	r, pending := withPending(r)
 	if !settles {
 		defer func() { admission.Leave(ctx, policy.Outcome{Running: pending.running}) }()
 		next.ServeHTTP(w, r)
+		keepForm(came, r)
 		return
 	}
 	record, w := newRecorder(client, w, pending)
@@ -212,6 +213,7 @@ func handle(ctx context.Context, w http.ResponseWriter, r *http.Request, next ht
 		admission.Leave(ctx, o)
 	}()
 	next.ServeHTTP(w, r)
+	keepForm(came, r)
 	panicked = false
 }
 
