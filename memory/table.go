@@ -107,7 +107,7 @@ func (e *entry) retag(tag uint64) {
 // put fills an entry of a published table in a frozen shard.
 func (e *entry) put(key, tag uint64, state algo.State) {
 	e.retag(tag)
-	e.key.set(key)
+	e.key.Store(key)
 	e.state = state
 }
 
