@@ -28,11 +28,11 @@ const (
 // call is one call of the store: its arguments and its results. A call that was left behind is
 // not read or used again.
 type call struct {
-	op       op
-	ctx      context.Context
-	done     chan struct{} // has room for one value; the call has returned
-	left     bool          // the call was left behind
-	passages []passage     // in the lanes of its shards
+	op   op
+	ctx  context.Context
+	done chan struct{} // has room for one value; the call has returned
+	left bool          // the call was left behind
+	uses []use         // of the lanes of its shards
 
 	request   sluice.Request
 	decision  sluice.Decision
@@ -68,7 +68,7 @@ func (s *Store) free(c *call) {
 		return
 	}
 	clear(c.requests)
-	*c = call{done: c.done, passages: c.passages[:0], requests: c.requests[:0], decisions: c.decisions[:0]}
+	*c = call{done: c.done, uses: c.uses[:0], requests: c.requests[:0], decisions: c.decisions[:0]}
 	s.calls.Put(c)
 }
 

@@ -136,8 +136,8 @@ func (ls *lanes) stats(st *Stats) {
 	st.InFlight += int(ls.lists.inFlight.Load())
 }
 
-// passage is the entry of a call into a lane.
-type passage struct {
+// use is the use of a lane by a call.
+type use struct {
 	lane   *lane
 	permit permit
 	good   uint64 // of the breaker, when the call began
@@ -156,7 +156,7 @@ func (s *Store) enter(c *call, l *lane) error {
 		s.refused.Add(1)
 		return ErrOpen
 	}
-	c.passages = append(c.passages, passage{l, p, l.breaker.good.Load()})
+	c.uses = append(c.uses, use{l, p, l.breaker.good.Load()})
 	return nil
 }
 
@@ -189,8 +189,8 @@ func (s *Store) enterAll(c *call, rs []sluice.Request) (away []bool, why error) 
 
 // isIn reports whether a call is in a lane.
 func (c *call) isIn(l *lane) bool {
-	for i := range c.passages {
-		if c.passages[i].lane == l {
+	for i := range c.uses {
+		if c.uses[i].lane == l {
 			return true
 		}
 	}
@@ -199,15 +199,15 @@ func (c *call) isIn(l *lane) bool {
 
 // leave lets a call that has returned out of its lanes.
 func (c *call) leave() {
-	for i := range c.passages {
-		c.passages[i].lane.inFlight.Add(-1)
+	for i := range c.uses {
+		c.uses[i].lane.inFlight.Add(-1)
 	}
 }
 
 // probes reports whether a call is the probe of a lane.
 func (c *call) probes() bool {
-	for i := range c.passages {
-		if c.passages[i].permit.probe {
+	for i := range c.uses {
+		if c.uses[i].permit.probe {
 			return true
 		}
 	}
@@ -216,15 +216,15 @@ func (c *call) probes() bool {
 
 // succeed reports to the breakers that a call did not fail.
 func (c *call) succeed() {
-	for i := range c.passages {
-		c.passages[i].lane.breaker.succeed(c.passages[i].permit)
+	for i := range c.uses {
+		c.uses[i].lane.breaker.succeed(c.uses[i].permit)
 	}
 }
 
 // giveUp reports to the breakers that a call has no outcome.
 func (c *call) giveUp() {
-	for i := range c.passages {
-		c.passages[i].lane.breaker.giveUp(c.passages[i].permit)
+	for i := range c.uses {
+		c.uses[i].lane.breaker.giveUp(c.uses[i].permit)
 	}
 }
 
@@ -232,8 +232,8 @@ func (c *call) giveUp() {
 // several lanes failed, only the failed shards are to blame. If they are unknown, these are the
 // shards that have answered no other call meanwhile.
 func (s *Store) fail(c *call, err, why error) {
-	if len(c.passages) == 1 {
-		c.passages[0].lane.breaker.fail(c.passages[0].permit, why)
+	if len(c.uses) == 1 {
+		c.uses[0].lane.breaker.fail(c.uses[0].permit, why)
 		return
 	}
 	var parts *sluice.ShardError
@@ -241,8 +241,8 @@ func (s *Store) fail(c *call, err, why error) {
 		c.failSilent(why)
 		return
 	}
-	for i := range c.passages {
-		p := &c.passages[i]
+	for i := range c.uses {
+		p := &c.uses[i]
 		failed := slices.ContainsFunc(parts.Failed, func(i int) bool {
 			return i < len(c.requests) && s.lanes.of(c.requests[i].Key) == p.lane
 		})
@@ -257,8 +257,8 @@ func (s *Store) fail(c *call, err, why error) {
 // failSilent reports to the breakers of the shards that have answered no call since this one
 // began that it failed.
 func (c *call) failSilent(why error) {
-	for i := range c.passages {
-		if p := &c.passages[i]; p.lane.breaker.good.Load() == p.good {
+	for i := range c.uses {
+		if p := &c.uses[i]; p.lane.breaker.good.Load() == p.good {
 			p.lane.breaker.fail(p.permit, why)
 		} else {
 			p.lane.breaker.giveUp(p.permit)

@@ -181,7 +181,7 @@ func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice
 	}
 	away, why := s.enterAll(c, rs)
 	switch {
-	case len(c.passages) == 0:
+	case len(c.uses) == 0:
 		return s.fallBackAll(ctx, rs, out, why)
 	case away != nil:
 		return s.split(ctx, c, rs, out, away, why)

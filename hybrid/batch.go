@@ -281,7 +281,7 @@ func (s *Store) countAll(rs []sluice.Request) []member {
 		}
 		e.request(r.Cost, now.mono)
 		of[i].hot, of[i].resets = e.hot, e.resets
-		if useful && e.hot && e.question == nil && now.mono >= e.exact && !e.waits(now.mono) &&
+		if useful && e.hot && e.open == nil && now.mono >= e.exact && !e.waits(now.mono) &&
 			!e.hand.has(r.Cost, r.Floor, now) {
 			e.prefetch = true
 			s.wake(e)

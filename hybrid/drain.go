@@ -38,7 +38,7 @@ const firstDrain = 5 * time.Millisecond
 
 // drainOnce makes the claims that return units, and returns how many entries have something left.
 func (s *Store) drainOnce(ctx context.Context) (left int) {
-	var claims []*question
+	var claims []*openClaim
 	now := s.clock.now()
 	s.table.each(func(e *entry) {
 		e.lock()
@@ -52,7 +52,7 @@ func (s *Store) drainOnce(ctx context.Context) (left int) {
 			h.placed, h.left = h.unreported(), 0
 			h.deadline = instant{}
 		}
-		switch q := e.question; {
+		switch q := e.open; {
 		case q != nil && q.flying:
 			left++
 		case q != nil:

@@ -42,12 +42,12 @@ type entry struct {
 	denial          denial
 	pace            pace
 
-	question *question // the claim without an answer, or nil
-	due      int64     // when to synchronise next, by the monotonic clock
-	exact    int64     // until then requests are exact, because the store grants nothing
-	rivals   int64     // until then exact requests of other processes take what comes free
-	resets   uint32    // counts what ends denials: Reset, and changed limits
-	changed  bool      // the units in hand are of a limit with other numbers: return them
+	open    *openClaim // the claim without an answer, or nil
+	due     int64      // when to synchronise next, by the monotonic clock
+	exact   int64      // until then requests are exact, because the store grants nothing
+	rivals  int64      // until then exact requests of other processes take what comes free
+	resets  uint32     // counts what ends denials: Reset, and changed limits
+	changed bool       // the units in hand are of a limit with other numbers: return them
 
 	seen   seen
 	counts counts
@@ -102,7 +102,7 @@ func (e *entry) forgive() {
 
 // idle reports whether the entry has nothing that the store must hear of.
 func (e *entry) idle() bool {
-	return e.question == nil && e.hand.birth == 0 && e.hand.unreported() == 0 && (e.hand.left == 0 || e.hand.deadline == never && e.hand.left == e.terms.credit)
+	return e.open == nil && e.hand.birth == 0 && e.hand.unreported() == 0 && (e.hand.left == 0 || e.hand.deadline == never && e.hand.left == e.terms.credit)
 }
 
 // owes reports whether the key has lost its credit, and may not have all its units back yet. A new

@@ -59,7 +59,7 @@ func inHand(e *entry) (n int64) {
 	if e.hand.birth != 0 {
 		n += e.hand.placed
 	}
-	if q := e.question; q != nil && q.claim.Birth != 0 {
+	if q := e.open; q != nil && q.claim.Birth != 0 {
 		n += q.claim.Spent + q.claim.Returned
 	}
 	return n
@@ -67,7 +67,7 @@ func inHand(e *entry) (n int64) {
 
 func checkEntry(e *entry) error {
 	h := &e.hand
-	q := e.question
+	q := e.open
 	switch {
 	case e.dead:
 		return errors.New("a dead entry is in the table")

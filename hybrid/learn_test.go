@@ -85,8 +85,8 @@ func (l *learner) inHand() (left, free int64) {
 	}
 	e.lock()
 	defer e.unlock()
-	if e.hand.left == 0 || e.question != nil {
-		l.Fatalf("%d units in hand, a claim on its way: %v", e.hand.left, e.question != nil)
+	if e.hand.left == 0 || e.open != nil {
+		l.Fatalf("%d units in hand, a claim on its way: %v", e.hand.left, e.open != nil)
 	}
 	return e.hand.left, e.seen.free
 }

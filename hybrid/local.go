@@ -113,7 +113,7 @@ func (e *entry) deny(cost, floor, now int64, d *sluice.Decision) bool {
 // waits reports whether requests without units in hand are denied until the next claim, or until the
 // answer of the claim that is on its way.
 func (e *entry) waits(now int64) bool {
-	q := e.question
+	q := e.open
 	return now < e.pace.until || e.pace.rate > 0 && q != nil && q.flying && q.claim.Take == 0 && now-q.sent.mono < longestDenial/4
 }
 
@@ -128,7 +128,7 @@ func (s *Store) runLow(e *entry, now int64) {
 		}
 	}
 	e.low = math.MinInt64
-	e.prefetch = e.prefetch || e.question == nil && (e.hand.birth != 0 || e.pace.rate > 0)
+	e.prefetch = e.prefetch || e.open == nil && (e.hand.birth != 0 || e.pace.rate > 0)
 	s.wake(e)
 }
 

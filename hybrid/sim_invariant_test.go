@@ -35,7 +35,7 @@ func (w *world) check() {
 				return
 			}
 			open := h.left + h.unreported()
-			if q := e.question; q != nil && w.numberOf(n, q.claim) > answered[id] {
+			if q := e.open; q != nil && w.numberOf(n, q.claim) > answered[id] {
 				open += q.claim.Spent
 			}
 			// What was spent on credit while a claim was on its way may be more than the claim was granted.

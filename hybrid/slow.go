@@ -102,10 +102,10 @@ func (s *Store) decideOn(ctx context.Context, r *sluice.Request) (d sluice.Decis
 		switch {
 		case s.draining.Load(), !e.hot, now.mono < e.exact, r.Cost > e.terms.capacity:
 		case e.hand.has(r.Cost, 0, now): // the floor is too high for the units in hand
-		case e.question == nil:
+		case e.open == nil:
 			return s.decideByClaim(ctx, s.claim(e, now, purpose{take: r.Cost, floor: r.Floor}))
-		case e.question.flying && !waited && now.mono-e.question.sent.mono < int64(s.trip.patience()):
-			done := e.question.done
+		case e.open.flying && !waited && now.mono-e.open.sent.mono < int64(s.trip.patience()):
+			done := e.open.done
 			e.unlock()
 			if err := s.await(ctx, done); err != nil {
 				return d, err
@@ -151,10 +151,10 @@ func (e *entry) cool() {
 }
 
 // decideByClaim lets a claim decide its request. It unlocks the entry.
-func (s *Store) decideByClaim(ctx context.Context, q *question) (d sluice.Decision, err error) {
+func (s *Store) decideByClaim(ctx context.Context, q *openClaim) (d sluice.Decision, err error) {
 	q.entry.counts.exact++
 	q.entry.unlock()
-	g := s.fly(ctx, []*question{q})[0]
+	g := s.fly(ctx, []*openClaim{q})[0]
 	switch {
 	case g.Err != nil:
 		return d, g.Err

@@ -50,7 +50,7 @@ func (e *entry) fold() {
 }
 
 // synced notes an answer of the store about a locked entry.
-func (e *entry) synced(q *question, g *sluice.Grant, now instant) {
+func (e *entry) synced(q *openClaim, g *sluice.Grant, now instant) {
 	t := e.terms.tally
 	t.calls.Add(1)
 	t.lastSync.Store(now.wall)
@@ -129,7 +129,7 @@ func (s *Store) Stats() []LimitStats {
 			sum.Unspent += e.hand.left
 		}
 		sum.Unreported += e.hand.unreported()
-		if q := e.question; q != nil {
+		if q := e.open; q != nil {
 			sum.Unreported += q.claim.Spent
 		}
 		sum.Overdraft = max(sum.Overdraft, min(-e.seen.free, e.limit.Hybrid().Overdraft))
@@ -206,7 +206,7 @@ func (s *Store) Keys(n int) []KeyStats {
 			Limit: e.limit.Name(), Key: e.key, Escrow: e.seen.escrow, Holders: e.seen.holders,
 			Unreported: h.unreported(),
 		}
-		if q := e.question; q != nil {
+		if q := e.open; q != nil {
 			k.Unreported += q.claim.Spent
 		}
 		if h.birth != 0 {

@@ -52,7 +52,7 @@ func (s *Store) run() {
 // rounds is what the goroutine keeps from round to round.
 type rounds struct {
 	awake  []*entry // the entries that are synchronised
-	claims []*question
+	claims []*openClaim
 	next   int64 // when to look at all of them, by the monotonic clock
 	armed  int64 // the next for which the timer runs, or 0
 }
@@ -74,7 +74,7 @@ func (s *Store) takeCalled(r *rounds, now instant) {
 				e.due = max(e.due, now.mono+e.terms.sync)
 				r.next = min(r.next, now.mono+e.terms.sync/ticks)
 			}
-			if e.question == nil && (e.changed || e.prefetch && e.hot) && !s.draining.Load() {
+			if e.open == nil && (e.changed || e.prefetch && e.hot) && !s.draining.Load() {
 				r.claims = append(r.claims, s.claim(e, now, purpose{}))
 			}
 			e.prefetch = false
@@ -114,7 +114,7 @@ func (s *Store) look(r *rounds, e *entry, now instant) bool {
 	if idle {
 		e.cool()
 	}
-	if q := e.question; q != nil {
+	if q := e.open; q != nil {
 		if !q.flying && now.mono >= q.again {
 			q.flying, q.done, q.sent = true, make(chan struct{}), now
 			r.claims = append(r.claims, q)
@@ -135,11 +135,11 @@ func (s *Store) look(r *rounds, e *entry, now instant) bool {
 }
 
 // send makes the calls for claims. The claims of a shard travel together.
-func (s *Store) send(claims []*question) {
+func (s *Store) send(claims []*openClaim) {
 	if len(claims) == 0 {
 		return
 	}
-	groups := map[int][]*question{}
+	groups := map[int][]*openClaim{}
 	var order []int
 	for _, q := range claims {
 		shard := 0
@@ -162,7 +162,7 @@ func (s *Store) send(claims []*question) {
 }
 
 // start makes a call in a goroutine of its own. If there are too many, the claims are made later.
-func (s *Store) start(group []*question) {
+func (s *Store) start(group []*openClaim) {
 	select {
 	case s.flights <- struct{}{}:
 	default:
@@ -186,7 +186,7 @@ func (s *Store) start(group []*question) {
 var errBusy = errors.New("hybrid: too many calls are in flight")
 
 // fly makes a call with claims, handles the answers, and returns them.
-func (s *Store) fly(ctx context.Context, group []*question) []sluice.Grant {
+func (s *Store) fly(ctx context.Context, group []*openClaim) []sluice.Grant {
 	claims, grants := make([]sluice.Claim, len(group)), make([]sluice.Grant, len(group))
 	for i, q := range group {
 		claims[i] = q.claim

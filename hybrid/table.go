@@ -154,7 +154,7 @@ func (e *entry) die() {
 	if e.hand.birth != 0 {
 		e.counts.expired += uint64(e.hand.placed)
 	}
-	if q := e.question; q != nil && q.claim.Birth != 0 {
+	if q := e.open; q != nil && q.claim.Birth != 0 {
 		e.counts.expired += uint64(q.claim.Spent + q.claim.Returned)
 	}
 	e.hand = hand{}

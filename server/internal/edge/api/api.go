@@ -67,13 +67,13 @@ type API struct {
 	tokens *tokens
 	// replays are the answers of calls that may be repeated.
 	replays *replays
-	calls   map[string][]call
+	calls   map[string][]route
 	// described has the phrases of the policy that was last in force.
 	described atomic.Pointer[described]
 }
 
-// call is one method of a path.
-type call struct {
+// route is one method of a path.
+type route struct {
 	method string
 	serve  func(w http.ResponseWriter, r *http.Request) *problem
 	// change names what the call does to a key; empty for a call that changes none.
@@ -122,7 +122,7 @@ func New(o Options) (*API, error) {
 	}
 	a := &API{o: o, replays: newReplays()}
 	a.tokens = newTokens(o.MaxTokens, a.expire)
-	a.calls = map[string][]call{
+	a.calls = map[string][]route{
 		"/v1/check":     {{method: http.MethodPost, serve: a.idempotent(a.check)}},
 		"/v1/peek":      {{method: http.MethodPost, serve: a.peek}},
 		"/v1/reserve":   {{method: http.MethodPost, serve: a.idempotent(a.reserve)}},
@@ -153,7 +153,9 @@ func (a *API) Open() int { return a.tokens.len() }
 func (a *API) Expired() uint64 { return a.tokens.expired.Load() }
 
 // Peek is the call /v1/peek for the admin listener.
-func (a *API) Peek() http.Handler { return a.handler([]call{{method: http.MethodPost, serve: a.peek}}) }
+func (a *API) Peek() http.Handler {
+	return a.handler([]route{{method: http.MethodPost, serve: a.peek}})
+}
 
 // Reset is the call /v1/reset without authorization. The caller must authorize requests.
 func (a *API) Reset() http.Handler { return a.handler(a.resetCalls()) }
@@ -161,21 +163,21 @@ func (a *API) Reset() http.Handler { return a.handler(a.resetCalls()) }
 // Bans are the calls of /v1/bans without authorization.
 func (a *API) Bans() http.Handler { return a.handler(a.banCalls()) }
 
-func (a *API) resetCalls() []call { return []call{a.changing(http.MethodPost, "reset", a.reset)} }
+func (a *API) resetCalls() []route { return []route{a.changing(http.MethodPost, "reset", a.reset)} }
 
-func (a *API) banCalls() []call {
-	return []call{
+func (a *API) banCalls() []route {
+	return []route{
 		{method: http.MethodGet, serve: a.listBans},
 		a.changing(http.MethodPost, "ban", a.ban), a.changing(http.MethodDelete, "unban", a.unban),
 	}
 }
 
-func (a *API) handler(calls []call) http.Handler {
+func (a *API) handler(calls []route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.run(w, r, calls) })
 }
 
 // authorized adds authorization to calls.
-func (a *API) authorized(calls []call) []call {
+func (a *API) authorized(calls []route) []route {
 	for i := range calls {
 		serve := calls[i].serve
 		calls[i].serve = func(w http.ResponseWriter, r *http.Request) *problem {
@@ -213,7 +215,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.run(w, r, c)
 }
 
-func (a *API) run(w http.ResponseWriter, r *http.Request, calls []call) {
+func (a *API) run(w http.ResponseWriter, r *http.Request, calls []route) {
 	h := w.Header()
 	h["Cache-Control"], h["X-Content-Type-Options"] = noStore, noSniff
 	if r.ContentLength < 0 || r.ContentLength > a.o.MaxBody {

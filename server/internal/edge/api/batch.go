@@ -25,15 +25,15 @@ const (
 // requestsField is the field that makes the body of a call a batch.
 const requestsField = "requests"
 
-// question is one request of a batch: what the caller wants decided, or what is wrong with it.
-type question struct {
+// batched is one request of a batch: what the caller wants decided, or what is wrong with it.
+type batched struct {
 	request
 	problem *problem
 }
 
 // decodeQuestions reads the body of a call that decides: one question into q, or the questions of a batch. The list is
 // nil for one question.
-func decodeQuestions(r *http.Request, q *request) ([]question, *problem) {
+func decodeQuestions(r *http.Request, q *request) ([]batched, *problem) {
 	b := buffers.Get().(*[]byte)
 	defer keep(b)
 	if p := readBody(r, b); p != nil {
@@ -69,21 +69,21 @@ func decodeQuestions(r *http.Request, q *request) ([]question, *problem) {
 }
 
 // decodePlainBatch reads a plain batch, and reports whether it could.
-func decodePlainBatch(text string) ([]question, bool) {
+func decodePlainBatch(text string) ([]batched, bool) {
 	in := plain{text: text}
-	var all []question
+	var all []batched
 	in.object(func(name string) {
 		if name != requestsField || all != nil {
 			in.giveUp()
 			return
 		}
-		all = make([]question, 0, 16)
+		all = make([]batched, 0, 16)
 		in.list(func() {
 			if len(all) == mostQuestions {
 				in.giveUp()
 				return
 			}
-			all = append(all, question{})
+			all = append(all, batched{})
 			in.request(&all[len(all)-1].request)
 		})
 	})
@@ -91,12 +91,12 @@ func decodePlainBatch(text string) ([]question, bool) {
 }
 
 // splitBatch reads the questions of a list in valid JSON one by one, so that each has its own problem.
-func splitBatch(list json.RawMessage) ([]question, *problem) {
+func splitBatch(list json.RawMessage) ([]batched, *problem) {
 	d := json.NewDecoder(bytes.NewReader(list))
 	if first, err := d.Token(); err != nil || first != json.Delim('[') {
 		return nil, invalid(requestsField, `"requests" is not a list.`, `give the requests as a list, such as [{"client_ip": "192.0.2.1", "path": "/"}]`)
 	}
-	all := []question{}
+	all := []batched{}
 	for d.More() {
 		if len(all) == mostQuestions {
 			return nil, invalid(requestsField, fmt.Sprintf("There are more than %d requests.", mostQuestions), fmt.Sprintf("make a call for each %d of them", mostQuestions))
@@ -105,7 +105,7 @@ func splitBatch(list json.RawMessage) ([]question, *problem) {
 		if err := d.Decode(&text); err != nil {
 			return nil, explainJSON(err)
 		}
-		var q question
+		var q batched
 		if !decodePlain(string(text), &q.request) {
 			q.problem = decodeQuestion(text, &q.request)
 		}
@@ -125,7 +125,7 @@ func decodeQuestion(text json.RawMessage, q *request) *problem {
 // answerAll decides the questions of a batch, and writes the answers in the same order. It sends answers when there are
 // enough of them, so that a large batch does not need much memory. When the caller has left, no further question is
 // decided.
-func (a *API) answerAll(ctx context.Context, w http.ResponseWriter, batch []question, peek bool) {
+func (a *API) answerAll(ctx context.Context, w http.ResponseWriter, batch []batched, peek bool) {
 	b := buffers.Get().(*[]byte)
 	defer keep(b)
 	h := w.Header()
@@ -168,7 +168,7 @@ func (a *API) answerAll(ctx context.Context, w http.ResponseWriter, batch []ques
 type answering struct {
 	api      *API
 	ctx      context.Context
-	batch    []question
+	batch    []batched
 	peek     bool
 	store    sluice.Store
 	pipeline *pipeline.Pipeline // nil if the questions are decided one after another

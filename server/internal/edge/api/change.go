@@ -21,8 +21,8 @@ type Change struct {
 }
 
 // changing makes a call that changes keys, and reports each change.
-func (a *API) changing(method, action string, serve func(http.ResponseWriter, *http.Request, *Change) *problem) call {
-	return call{method: method, change: action, serve: func(w http.ResponseWriter, r *http.Request) *problem {
+func (a *API) changing(method, action string, serve func(http.ResponseWriter, *http.Request, *Change) *problem) route {
+	return route{method: method, change: action, serve: func(w http.ResponseWriter, r *http.Request) *problem {
 		c := Change{Action: action, Status: http.StatusOK}
 		p := serve(w, r, &c)
 		if p != nil {

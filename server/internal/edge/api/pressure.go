@@ -26,7 +26,7 @@ type pressure struct {
 // such a pattern. It does not check authorization: use it on a listener that does.
 func (a *API) Pressure() http.Handler { return a.handler(a.pressureCalls()) }
 
-func (a *API) pressureCalls() []call { return []call{{method: http.MethodGet, serve: a.pressure}} }
+func (a *API) pressureCalls() []route { return []route{{method: http.MethodGet, serve: a.pressure}} }
 
 // pressure answers with the pressure on the rule that the path names, or on every rule.
 func (a *API) pressure(w http.ResponseWriter, r *http.Request) *problem {

@@ -18,7 +18,7 @@ type tokens struct {
 
 	mu     sync.Mutex
 	room   *share.Room
-	byName map[string]*entry
+	byName map[string]*booked
 	byTime queue
 	timer  *time.Timer
 	closed bool
@@ -26,15 +26,15 @@ type tokens struct {
 	running sync.WaitGroup
 }
 
-// entry is an open reservation.
-type entry struct {
+// booked is an open reservation.
+type booked struct {
 	name  string
 	held  held
 	index int // in the queue
 }
 
 func newTokens(most int, expire func(held)) *tokens {
-	return &tokens{room: share.NewRoom(most), expire: expire, byName: map[string]*entry{}}
+	return &tokens{room: share.NewRoom(most), expire: expire, byName: map[string]*booked{}}
 }
 
 // book reserves room for a caller's token, and reports whether there was room.
@@ -65,7 +65,7 @@ func (t *tokens) open(h held, ttl time.Duration) string {
 
 // put puts a reservation into booked room, under a name.
 func (t *tokens) put(name string, h held) {
-	e := &entry{name: name, held: h}
+	e := &booked{name: name, held: h}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -88,7 +88,7 @@ func (t *tokens) take(name string) (held, bool) {
 	return e.held, true
 }
 
-func (t *tokens) remove(e *entry) {
+func (t *tokens) remove(e *booked) {
 	delete(t.byName, e.name)
 	heap.Remove(&t.byTime, e.index)
 }
@@ -154,7 +154,7 @@ func (t *tokens) close() {
 }
 
 // queue orders entries by their end, for container/heap.
-type queue []*entry
+type queue []*booked
 
 func (q queue) Len() int           { return len(q) }
 func (q queue) Less(i, j int) bool { return q[i].held.ends.Before(q[j].held.ends) }
@@ -163,14 +163,14 @@ func (q queue) Swap(i, j int) {
 	q[i].index, q[j].index = i, j
 }
 
-// Push adds an entry.
+// Push adds a reservation.
 func (q *queue) Push(x any) {
-	e := x.(*entry)
+	e := x.(*booked)
 	e.index = len(*q)
 	*q = append(*q, e)
 }
 
-// Pop removes the last entry.
+// Pop removes the last reservation.
 func (q *queue) Pop() any {
 	old := *q
 	e := old[len(old)-1]

@@ -8,9 +8,9 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// question is a claim on its way, or a claim whose answer was lost. Such a claim is frozen: it is
+// openClaim is a claim on its way, or a claim whose answer was lost. Such a claim is frozen: it is
 // repeated unchanged until it is answered, because it may have been handled.
-type question struct {
+type openClaim struct {
 	entry  *entry
 	claim  sluice.Claim
 	sent   instant       // when the last attempt began
@@ -34,10 +34,10 @@ type purpose struct {
 }
 
 // claim makes the claim of an entry that is locked and has none.
-func (s *Store) claim(e *entry, now instant, p purpose) *question {
+func (s *Store) claim(e *entry, now instant, p purpose) *openClaim {
 	h := &e.hand
 	e.count(now.mono)
-	q := &question{entry: e, sent: now, done: make(chan struct{}), flying: true, resets: e.resets}
+	q := &openClaim{entry: e, sent: now, done: make(chan struct{}), flying: true, resets: e.resets}
 	c := &q.claim
 	*c = sluice.Claim{
 		Limit: e.limit, Key: e.key, Seq: s.seq.Add(1), Birth: h.birth, Till: h.till,
@@ -56,7 +56,7 @@ func (s *Store) claim(e *entry, now instant, p purpose) *question {
 	}
 	e.due = now.mono + e.terms.sync
 	e.low = math.MinInt64
-	e.question, e.stamp = q, c.Seq<<1
+	e.open, e.stamp = q, c.Seq<<1
 	return q
 }
 
@@ -90,7 +90,7 @@ func (s *Store) want(e *entry, c *sluice.Claim, now int64) {
 }
 
 // answer handles the end of an attempt.
-func (s *Store) answer(q *question, g *sluice.Grant) {
+func (s *Store) answer(q *openClaim, g *sluice.Grant) {
 	now := s.clock.now()
 	e := q.entry
 	e.lock()
@@ -109,7 +109,7 @@ func (s *Store) answer(q *question, g *sluice.Grant) {
 		e.takeBack(q)
 		s.skip(g.Now)
 	default:
-		e.question = nil
+		e.open = nil
 		s.settle(e, q, g, now)
 	}
 	if !e.idle() || e.hot {
@@ -119,15 +119,15 @@ func (s *Store) answer(q *question, g *sluice.Grant) {
 }
 
 // takeBack undoes a claim that was not handled.
-func (e *entry) takeBack(q *question) {
-	e.question = nil
+func (e *entry) takeBack(q *openClaim) {
+	e.open = nil
 	h := &e.hand
 	h.left += q.claim.Returned
 	h.placed += q.claim.Returned + q.claim.Spent
 }
 
 // settle changes the entry by an answer of the store.
-func (s *Store) settle(e *entry, q *question, g *sluice.Grant, now instant) {
+func (s *Store) settle(e *entry, q *openClaim, g *sluice.Grant, now instant) {
 	c, h := &q.claim, &e.hand
 	e.counts.granted += uint64(g.Units)
 	e.counts.returned += uint64(c.Returned)
@@ -236,7 +236,7 @@ func (e *entry) take(c *sluice.Claim, g *sluice.Grant, spent int64) {
 }
 
 // learn draws conclusions from an answer.
-func (s *Store) learn(e *entry, q *question, g *sluice.Grant, now instant) {
+func (s *Store) learn(e *entry, q *openClaim, g *sluice.Grant, now instant) {
 	c, v, h := &q.claim, e.terms, &e.hand
 	n := &e.seen
 	if n.since == 0 || c.Birth != h.birth {
