@@ -90,12 +90,13 @@ var lone = map[string][]string{
 	"redisstore": {"TestKeysAreInjective"},
 }
 
-// timed are the tests of the other packages that measure shares of limits, compare times, or make thousands of calls a second
+// timed are the tests of all packages that measure shares of limits, compare times, or make thousands of calls a second
 // with a deadline. They run at the end, one package at a time, without the race detector.
 var timed = map[string][]string{
-	"checks/faults": {"TestClusterFailover", "TestHungMaster", "TestSentinelFailover"},
-	"checks/hybrid": {"TestFailoverAddsOneLimit", "TestProcessesAreKilledAndStopped"},
-	"gate":          {"TestWakeUpsAreNotLinear"},
+	"checks/faults":    {"TestClusterFailover", "TestHungMaster", "TestSentinelFailover"},
+	"checks/hybrid":    {"TestFailoverAddsOneLimit", "TestProcessesAreKilledAndStopped"},
+	"checks/protocols": {"TestStoreFaults"},
+	"gate":             {"TestWakeUpsAreNotLinear"},
 }
 
 // paced are the tests of the other packages that measure rates of bytes. They run at the end, without the race detector.
@@ -208,7 +209,7 @@ func plan(packages []string, t tier, picked bool) (chains [][]run, last []run) {
 	}
 	first, second := raced(rest), unraced(rest)
 	first.flags = []string{"-skip", names(lone, timed, paced, nightly)}
-	second.flags = []string{"-skip", names(nightly)}
+	second.flags = []string{"-skip", names(timed, nightly)}
 	chain := []run{first}
 	if runsNarrow {
 		chain = append(chain, run{
