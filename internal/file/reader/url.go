@@ -64,4 +64,3 @@ func SplitAddress(address string) (host string, port int, problem string) {
 	}
 	return host, int(n), ""
 }
-

@@ -27,6 +27,7 @@ type Cost struct {
 	Max int64 `yaml:"max" unit:"units"`
 }
 
+// Short implements [reader.Shorthand].
 func (*Cost) Short(list bool) string { return reader.Single("units", list) }
 
 var statuses = regexp.MustCompile(`^(\d)xx$|^(\d{3})-(\d{3})$|^\d{3}$`)

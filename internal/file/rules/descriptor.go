@@ -71,6 +71,7 @@ type DescriptorEntry struct {
 	Counted bool `yaml:"counted"`
 }
 
+// Short implements [reader.Shorthand].
 func (*DescriptorEntry) Short(list bool) string { return reader.Single("key", list) }
 
 // Unknown has a remedy for names that Envoy's configuration has.

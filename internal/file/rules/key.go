@@ -27,6 +27,7 @@ type KeyPart struct {
 	IPv6Prefix int `yaml:"ipv6_prefix" unit:"bits"`
 }
 
+// Short implements [reader.Shorthand].
 func (*KeyPart) Short(list bool) string { return reader.Single("part", list) }
 
 // Unknown suggests "header:X-User" for {header: X-User}: a space after the colon makes a mapping.

@@ -64,6 +64,7 @@ type ValueMatch struct {
 	Present *bool `yaml:"present"`
 }
 
+// Short implements [reader.Shorthand].
 func (*ValueMatch) Short(bool) string { return "is" }
 
 // Pressure holds while the demand on a rule is high.

@@ -26,6 +26,7 @@ type Overrides struct {
 	List []Override `yaml:"list"`
 }
 
+// Short implements [reader.Shorthand].
 func (*Overrides) Short(list bool) string {
 	if list {
 		return "list"

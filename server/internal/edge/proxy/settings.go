@@ -45,6 +45,7 @@ const Echo = "echo"
 // BuiltIn reports whether the proxy is in front of the built-in service.
 func (u *Upstream) BuiltIn() bool { return u.URL == "" || u.URL == Echo }
 
+// Short implements [reader.Shorthand].
 func (*Upstream) Short(list bool) string { return reader.Single("url", list) }
 
 // Check checks the settings, which are the section upstream.

@@ -27,6 +27,7 @@ type Listener struct {
 	ProxyProtocol bool `yaml:"proxy_protocol"`
 }
 
+// Short implements [reader.Shorthand].
 func (*Listener) Short(list bool) string { return reader.Single("address", list) }
 
 // Written implements [reader.Written].

@@ -135,8 +135,10 @@ func (*Settings) Unknown(name, text string) string {
 	return passwordRemedy(name)
 }
 
+// Unknown has a remedy for passwords, which a file must not contain.
 func (*Sentinel) Unknown(name, text string) string { return passwordRemedy(name) }
 
+// Unknown has a remedy for secrets, which a file must not contain.
 func (*HashKeys) Unknown(name, text string) string {
 	if strings.EqualFold(name, "secret") {
 		return "a secret does not belong in this file; give secret_file or secret_env"
@@ -144,6 +146,7 @@ func (*HashKeys) Unknown(name, text string) string {
 	return ""
 }
 
+// Unknown has a remedy for the names that other programs use.
 func (*Fallback) Unknown(name, text string) string {
 	if name == "instances" || name == "processes" {
 		return "give share: 1/4 for one of four"
