@@ -27,7 +27,7 @@ func (f *File) Locate(mistakes ...*reader.Error) error {
 		if !s.Has(m.Path) { // a listener has a short form
 			m.Path = strings.TrimSuffix(m.Path, ".address")
 		}
-		s.Locate(m)
+		all[i] = s.Locate(m)
 	}
 	all.Sort(s.Name)
 	return all
