@@ -30,7 +30,7 @@ func Cookie(value string) (clean string, certain bool) {
 	}
 	decoded := string(text)
 	clean, one := Token(decoded)
-	if strings.LastIndexByte(raw, '%') > strings.LastIndexByte(raw, '.') && !(ordinary && clean != decoded) {
+	if strings.LastIndexByte(raw, '%') > strings.LastIndexByte(raw, '.') && (!ordinary || clean == decoded) {
 		one = one && readsAs(raw, clean)
 	}
 	return clean, certain && one

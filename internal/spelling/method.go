@@ -80,3 +80,14 @@ func CheckRuleMethod(m string) (f faults.Fault) {
 	}
 	return f
 }
+
+// IsName reports whether a text can be the name of a header, a cookie or a method: whether it is a token of HTTP.
+func IsName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
+			return false
+		}
+	}
+	return s != ""
+}
