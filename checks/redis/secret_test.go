@@ -26,10 +26,14 @@ func TestSecretHidesKeysInAllOfRedis(t *testing.T) {
 		s := adapters.Rueidis.Open(t, adapters.To(server.Addr()), o)
 		ctx := redistest.Within(t, redistest.Soon)
 		for i, a := range []sluice.Algorithm{
-			sluice.TokenBucket{Rate: sluice.PerHour(1)}, sluice.LeakyBucket{Rate: sluice.PerHour(1), Queue: 1},
-			sluice.FixedWindow{Rate: sluice.PerHour(1)}, sluice.FixedWindow{Rate: sluice.PerHour(1), Opened: true},
-			sluice.SlidingWindow{Rate: sluice.PerHour(1)}, sluice.SlidingCounter{Rate: sluice.PerHour(1)},
-			sluice.SlidingLog{Rate: sluice.PerHour(1)}, sluice.Concurrency{Max: 1, TTL: time.Hour},
+			sluice.TokenBucket{Rate: sluice.PerHour(1)},
+			sluice.LeakyBucket{Rate: sluice.PerHour(1), Queue: 1},
+			sluice.FixedWindow{Rate: sluice.PerHour(1)},
+			sluice.FixedWindow{Rate: sluice.PerHour(1), Opened: true},
+			sluice.SlidingWindow{Rate: sluice.PerHour(1)},
+			sluice.SlidingCounter{Rate: sluice.PerHour(1)},
+			sluice.SlidingLog{Rate: sluice.PerHour(1)},
+			sluice.Concurrency{Max: 1, TTL: time.Hour},
 		} {
 			l, ban := sluice.MustLimit(fmt.Sprint("limit ", i), a), &sluice.Ban{After: 2, For: time.Hour}
 			for n := range 3 { // the second is denied, and the third leads to a ban, if the queue has no room
