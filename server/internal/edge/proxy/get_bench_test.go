@@ -18,6 +18,7 @@ func BenchmarkGet(b *testing.B) {
 }
 
 func benchmarkGet(b *testing.B, tr *Transport) {
+	b.Helper()
 	defer tr.Close()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"net/textproto"
 	"net/url"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // perHop are the headers that are for one connection only (RFC 9110, 7.6.1, and older names).
@@ -98,10 +100,10 @@ func (p *Proxy) outboundHeader(in *http.Request, host string) http.Header {
 		}
 	}
 	dropNominated(out, in.Header["Connection"])
-	if hasToken(in.Header["Te"], "trailers") {
+	if httpguts.HeaderValuesContainsToken(in.Header["Te"], "trailers") {
 		out["Te"] = trailersOnly
 	}
-	if protocol := in.Header["Upgrade"]; len(protocol) > 0 && hasToken(in.Header["Connection"], "upgrade") {
+	if protocol := in.Header["Upgrade"]; len(protocol) > 0 && httpguts.HeaderValuesContainsToken(in.Header["Connection"], "upgrade") {
 		out["Connection"], out["Upgrade"] = []string{"Upgrade"}, protocol[:1]
 	}
 	if _, ok := out["User-Agent"]; !ok {
@@ -159,19 +161,6 @@ func dropNominated(h http.Header, connection []string) {
 			}
 		}
 	}
-}
-
-// hasToken reports whether a list in headers has a token.
-func hasToken(lines []string, token string) bool {
-	for _, line := range lines {
-		for option := range strings.SplitSeq(line, ",") {
-			option = textproto.TrimString(option)
-			if len(option) == len(token) && strings.EqualFold(option, token) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // trimSlashes leaves one slash at the beginning of a path. Services that resolve a target as a URL would

@@ -96,12 +96,12 @@ func (p *Proxy) appendPlain(b []byte, in *http.Request) ([]byte, bool) {
 		case "Expect":
 			return b, false
 		case "Te":
-			if !hasToken(values, "trailers") {
+			if !httpguts.HeaderValuesContainsToken(values, "trailers") {
 				continue
 			}
 			values = trailersOnly
 		case "User-Agent":
-			if len(values) == 0 || values[0] == "" || nominates && hasToken(in.Header["Connection"], name) {
+			if len(values) == 0 || values[0] == "" || nominates && httpguts.HeaderValuesContainsToken(in.Header["Connection"], name) {
 				continue
 			}
 			values = values[:1]
@@ -109,7 +109,7 @@ func (p *Proxy) appendPlain(b []byte, in *http.Request) ([]byte, bool) {
 			"Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization":
 			continue
 		default:
-			if p.removes(name, trusted) || nominates && hasToken(in.Header["Connection"], name) {
+			if p.removes(name, trusted) || nominates && httpguts.HeaderValuesContainsToken(in.Header["Connection"], name) {
 				continue
 			}
 			if !httpguts.ValidHeaderFieldName(name) {

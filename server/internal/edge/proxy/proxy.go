@@ -23,6 +23,7 @@ import (
 	"github.com/sluicehq/sluice/server/internal/edge/proxy/direct"
 	"github.com/sluicehq/sluice/server/internal/edge/proxy/upstream"
 	"github.com/sluicehq/sluice/server/internal/observe/sampled"
+	"golang.org/x/net/http/httpguts"
 )
 
 // DefaultStall is how long a client may stall by default.
@@ -191,7 +192,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ctx = context.WithValue(ctx, bodyKey{}, answer.body)
 		in.Body = answer.body
 	}
-	if len(in.Header["Upgrade"]) > 0 && hasToken(in.Header["Connection"], "upgrade") {
+	if len(in.Header["Upgrade"]) > 0 && httpguts.HeaderValuesContainsToken(in.Header["Connection"], "upgrade") {
 		p.upgrade(answer, in)
 	} else {
 		p.carry(answer, p.outbound(ctx, in))

@@ -128,7 +128,7 @@ func (d *conn) send(ctx context.Context, r *Request, now time.Time) (Answer, err
 		return answer, nil
 	}
 	var err error
-	answer.Response, err = d.answer(r)
+	answer.Response, err = d.answer(r) //nolint:bodyclose // the caller of Send closes it
 	return answer, err
 }
 
