@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"github.com/sluicehq/sluice/server/internal/describe"
 	"io"
 	"net"
 	"strconv"
@@ -23,7 +24,7 @@ func (a *App) Announce(w io.Writer, quickStart bool) error {
 			}
 		}
 		if a.redis != nil {
-			text.WriteString(describeModes(a.engine.decider.Policy().Rules()))
+			text.WriteString(describe.Modes(a.engine.decider.Policy().Rules()))
 		}
 	}
 	_, err := io.WriteString(w, text.String())

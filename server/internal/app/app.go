@@ -17,6 +17,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/access"
 	"github.com/sluicehq/sluice/server/internal/config"
+	"github.com/sluicehq/sluice/server/internal/echo"
 	"github.com/sluicehq/sluice/server/internal/edge/admin"
 	"github.com/sluicehq/sluice/server/internal/edge/api"
 	"github.com/sluicehq/sluice/server/internal/edge/pipeline"
@@ -116,8 +117,7 @@ type App struct {
 	elsewhere *proxy.Transport // to the upstreams of rules that degrade
 	fallbacks *proxy.Fallbacks
 	abandoned *proxy.Abandoned // requests whose clients have left
-	echo      *http.Server
-	pipe      *pipeListener
+	echo      *echo.Service    // nil unless it is the upstream
 
 	storeLog   *sampled.Log // errors of the store
 	answerLog  *sampled.Log // answers that cannot be sent
@@ -373,10 +373,7 @@ func (a *App) release() {
 		a.abandoned.Close()
 	}
 	if a.echo != nil {
-		_ = a.echo.Close() // only the proxy uses the built-in service
-	}
-	if a.pipe != nil {
-		_ = a.pipe.Close()
+		a.echo.Close()
 	}
 	for _, t := range []*proxy.Transport{a.transport, a.elsewhere} {
 		if t != nil {

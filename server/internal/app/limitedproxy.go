@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"time"
 
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/policy"
@@ -26,9 +25,8 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 	a.elsewhere = proxy.NewTransport(*transport)
 	if target == nil {
 		target = &url.URL{Scheme: "http", Host: "echo"}
-		a.pipe = newPipeListener()
-		a.echo = &http.Server{Handler: echo.Handler{}, ReadHeaderTimeout: time.Minute}
-		transport.Dial = a.pipe.Dial
+		a.echo = echo.Start(a.logger)
+		transport.Dial = a.echo.Dial
 	}
 	a.transport = proxy.NewTransport(*transport)
 	if target.Scheme == "https" {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/sluicehq/sluice/server/internal/describe"
 )
 
 // modesOf returns the modes of the rules of a file over a store in Redis.
@@ -14,7 +16,7 @@ func modesOf(t *testing.T, rules string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return describeModes(p.Rules())
+	return describe.Modes(p.Rules())
 }
 
 // A server with hybrid rules lists the mode of each rule, a bounded number of them.

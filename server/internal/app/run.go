@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"sync"
 	"time"
 )
@@ -25,13 +23,6 @@ func (a *App) Run(ctx context.Context) error {
 		running.Go(func() {
 			if err := s.Run(bounds); err != nil {
 				failed <- fmt.Errorf("sluice: the %s listener: %w", s.name, err)
-			}
-		})
-	}
-	if a.echo != nil {
-		running.Go(func() {
-			if err := a.echo.Serve(a.pipe); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
-				a.logger.Error("the built-in service ended", "error", err)
 			}
 		})
 	}

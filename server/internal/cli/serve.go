@@ -76,7 +76,7 @@ func newServe() *cobra.Command {
 					logger.Warn("a setting of the configuration has probably no effect, or not the intended one", "warning", w)
 				}
 			}
-			if w := app.MemoryWarning(f); w != "" {
+			if w := memoryWarning(f); w != "" {
 				logger.Warn("the configuration allows more memory than the system", "warning", w)
 			}
 			o.Logger, o.Refused, o.Since = logger, earlier.refused, earlier.saved

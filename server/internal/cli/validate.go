@@ -68,7 +68,7 @@ func newValidate() *cobra.Command {
 					}
 					text += rules
 				}
-				for line := range strings.Lines(app.DescribeStore(f)) {
+				for line := range strings.Lines(describeStore(f)) {
 					text += "  " + strings.TrimRight(line, "\n") + "\n"
 				}
 				for _, w := range s.warnings {
@@ -77,7 +77,7 @@ func newValidate() *cobra.Command {
 				for _, w := range f.Warnings() {
 					text += "  warning: " + w.Error() + "\n"
 				}
-				if w := app.MemoryWarning(f); w != "" {
+				if w := memoryWarning(f); w != "" {
 					text += "  warning: " + w + "\n"
 				}
 				if connect {

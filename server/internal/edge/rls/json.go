@@ -13,6 +13,26 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
+// HTTPHandler returns the handler of a listener for HTTP: the call at /json, behind the rules of access of the listener, and at
+// /healthcheck for everybody, because the probes of orchestrators have no token, why the server is not ready.
+func (s *Service) HTTPHandler(protect func(http.Handler) http.Handler, ready func() error) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthcheck", func(w http.ResponseWriter, _ *http.Request) {
+		// As Envoy's users expect: 200 with OK, or 500 with the reason.
+		status, text := http.StatusOK, "OK"
+		if err := ready(); err != nil {
+			status, text = http.StatusInternalServerError, err.Error()
+		}
+		h := w.Header()
+		h.Set("Content-Type", "text/plain; charset=utf-8")
+		h.Set("Cache-Control", "no-store")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, text) // the prober may be gone
+	})
+	mux.Handle("/json", protect(s.JSONHandler()))
+	return mux
+}
+
 // JSONHandler returns the handler of POST /json: it takes and returns the messages of ShouldRateLimit as protobuf JSON.
 // The status is 200 if the call passes, 429 if it is over a limit, and 400 if the request is invalid.
 func (s *Service) JSONHandler() http.Handler { return http.HandlerFunc(s.serveJSON) }

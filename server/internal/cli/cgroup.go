@@ -1,4 +1,4 @@
-package app
+package cli
 
 import (
 	"fmt"
@@ -12,12 +12,12 @@ import (
 	"github.com/sluicehq/sluice/server/internal/config"
 )
 
-// MemoryWarning returns a warning if the states of a configuration may need more memory than the control group of this
+// memoryWarning returns a warning if the states of a configuration may need more memory than the control group of this
 // process allows, and an empty text otherwise.
-func MemoryWarning(f *config.File) string { return memoryWarning(f, "/") }
+func memoryWarning(f *config.File) string { return memoryWarningAt(f, "/") }
 
-// memoryWarning is MemoryWarning for a file system below a folder.
-func memoryWarning(f *config.File, root string) string {
+// memoryWarningAt is memoryWarning for a file system below a folder.
+func memoryWarningAt(f *config.File, root string) string {
 	allowed, ok := groupMemory(root)
 	if !ok {
 		return ""

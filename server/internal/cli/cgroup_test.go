@@ -1,4 +1,4 @@
-package app
+package cli
 
 import (
 	"os"
@@ -37,7 +37,7 @@ func TestMemoryWarning(t *testing.T) {
 		}
 		f := &config.File{}
 		f.Store.Memory.MaxSize = 256 << 20
-		if w := memoryWarning(f, root); (w != "") != row.warns || row.warns && !strings.Contains(w, "store.memory.max_size is 256MiB") {
+		if w := memoryWarningAt(f, root); (w != "") != row.warns || row.warns && !strings.Contains(w, "store.memory.max_size is 256MiB") {
 			t.Errorf("%s: %q", name, w)
 		}
 	}

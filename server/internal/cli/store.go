@@ -1,4 +1,4 @@
-package app
+package cli
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 	"github.com/sluicehq/sluice/server/internal/store/remote"
 )
 
-// DescribeStore describes where a configuration keeps state, and what happens while the store does not answer.
+// describeStore describes where a configuration keeps state, and what happens while the store does not answer.
 // It is empty for a memory store whose state ends with the server.
-func DescribeStore(f *config.File) string {
+func describeStore(f *config.File) string {
 	r := f.Store.Redis
 	if r == nil {
 		if m := f.Store.Memory; m.File != "" {

@@ -1,26 +1,25 @@
-package app
+package describe
 
 import (
 	"fmt"
 	"strings"
 
 	"github.com/sluicehq/sluice/policy"
-	"github.com/sluicehq/sluice/server/internal/describe"
 )
 
 // mostModes bounds the hybrid limits, and the exact rules, that are listed.
 const mostModes = 20
 
-// describeModes describes how the rules of a policy over a store in Redis are decided: for each hybrid limit the most and
+// Modes describes how the rules of a policy over a store in Redis are decided: for each hybrid limit the most and
 // the least that it admits, and then the names of the exact rules. It is empty if no rule is hybrid.
-func describeModes(rules []*policy.Rule) string {
+func Modes(rules []*policy.Rule) string {
 	var b strings.Builder
 	var exact []string
 	hybrid := 0
 	for _, r := range rules {
 		before := hybrid
 		for _, l := range r.Limits {
-			bound := describe.Hybrid(l)
+			bound := Hybrid(l)
 			if bound == "" {
 				continue
 			}
