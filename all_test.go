@@ -67,17 +67,17 @@ func TestAllowAllIsTheTightest(t *testing.T) {
 	}
 }
 
-// TestReserveAllEndsTogether: several reservations are settled, given back and released as one, each charge once.
+// TestReserveAllEndsTogether: several reservations are settled and given back as one, each charge once.
 func TestReserveAllEndsTogether(t *testing.T) {
 	minute := sluice.MustLimit("minute", sluice.TokenBucket{Rate: sluice.PerMinute(100)})
 	day := sluice.MustLimit("day", sluice.FixedWindow{Rate: sluice.PerDay(1000)})
-	places := sluice.MustLimit("places", sluice.Concurrency{Max: 1, TTL: time.Minute})
+	later := sluice.MustLimit("later", sluice.FixedWindow{Rate: sluice.PerDay(1000)}) // its cost is known afterwards
 	now := int64(allEpoch)
 	store, ctx := newStoreOf(t, &now), t.Context()
-	reserve := func() *sluice.Reservations {
+	reserve := func(n int64) *sluice.Reservations {
 		t.Helper()
 		r, err := sluice.ReserveAll(ctx, store, time.Minute,
-			sluice.Request{Limit: minute, Cost: 40}, sluice.Request{Limit: day, Cost: 40}, sluice.Request{Limit: places, Cost: 1})
+			sluice.Request{Limit: minute, Cost: n}, sluice.Request{Limit: day, Cost: n}, sluice.Request{Limit: later})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,47 +85,66 @@ func TestReserveAllEndsTogether(t *testing.T) {
 	}
 	left := func(why string, want ...int64) {
 		t.Helper()
-		for i, l := range []*sluice.Limit{minute, day, places} {
+		for i, l := range []*sluice.Limit{minute, day, later} {
 			d, err := sluice.NewLimiter(store, l).PeekN(ctx, sluice.Key{}, 0)
 			if err != nil || d.Remaining != want[i] {
 				t.Errorf("%s: %d of %v are left, %v; want %d", why, d.Remaining, l, err, want[i])
 			}
 		}
 	}
-	r := reserve()
-	left("reserved", 60, 960, 0)
-	if other := reserve(); other.OK() || other.Decision().Limit != 1 {
-		t.Errorf("a second one beside it: %+v", other.Decision())
-	} else if err := errors.Join(other.Cancel(ctx), other.Settle(ctx, 9, 9, 9)); err != nil {
-		t.Errorf("ending what was denied: %v", err)
-	}
 	var invalid *sluice.RequestError
+	r := reserve(40)
+	left("reserved", 60, 960, 1000)
+	if other := reserve(101); other.OK() || other.Decision().Limit != 100 {
+		t.Errorf("more than one limit can give: %+v", other.Decision())
+	} else if err := errors.Join(other.Cancel(ctx), other.Settle(ctx, 0, 0, 0)); err != nil {
+		t.Errorf("ending what was denied: %v", err)
+	} else if err := other.Settle(ctx, 9, 9, 9); !errors.As(err, &invalid) {
+		t.Errorf("settling work that was denied: %v", err)
+	}
 	if err := r.Settle(ctx, 10); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "1 actual costs for 3 requests") {
 		t.Errorf("settled with one cost for three: %v", err)
 	}
-	if err := r.Settle(ctx, 10, 90, 0); err != nil {
+	if err := r.Settle(ctx, 10, 90, 7); err != nil {
 		t.Fatal(err)
 	}
-	left("settled", 90, 910, 1)
+	left("settled", 90, 910, 993)
 	if err := r.Cancel(ctx); !errors.Is(err, sluice.ErrEnded) {
 		t.Errorf("canceled after it: %v, want ErrEnded", err)
 	}
 
-	if err := reserve().Cancel(ctx); err != nil {
-		t.Fatal(err)
-	}
-	left("canceled in its moment", 90, 910, 1)
-
-	r = reserve()
+	r = reserve(40)
 	now++
 	if err := r.Cancel(ctx); !errors.Is(err, sluice.ErrActed) {
 		t.Errorf("canceled after its moment: %v, want ErrActed", err)
 	}
-	left("canceled after its moment, which releases the lease", 50, 870, 1)
-	if err := r.Settle(ctx, 0, 0, 0); err != nil {
+	left("canceled after its moment", 50, 870, 993)
+	if err := r.Settle(ctx, 0, 0, 0); err != nil && !errors.Is(err, sluice.ErrEnded) {
 		t.Error(err)
 	}
-	left("settled at 0", 90, 910, 1)
+	left("settled at 0", 90, 910, 993)
+
+	r = reserve(95) // acts in three seconds, and the window's part at once
+	now += 1000
+	if r.Decision().Delay != 3*time.Second-time.Microsecond {
+		t.Fatalf("five more than there are: %+v", r.Decision())
+	}
+	if err := r.Cancel(ctx); err != nil {
+		t.Errorf("canceled while it waits: %v", err)
+	}
+	left("canceled while it waits", 90, 910, 993)
+
+	for name, request := range map[string]sluice.Request{
+		"a lease":  {Limit: sluice.MustLimit("places", sluice.Concurrency{Max: 1, TTL: time.Minute}), Cost: 1, Member: 1},
+		"a debit":  {Limit: minute, Cost: 1, Debit: true},
+		"a shadow": {Limit: minute, Cost: 1, Shadow: true},
+		"a peek":   {Limit: minute, Cost: 1, Peek: true},
+		"no limit": {Cost: 1},
+	} {
+		if _, err := sluice.ReserveAll(ctx, store, 0, request); !errors.As(err, &invalid) {
+			t.Errorf("reserving %s: %v", name, err)
+		}
+	}
 }
 
 // TestNothingToDecide: what is missing is an error at the call, not a denial for ever.
@@ -139,7 +158,8 @@ func TestNothingToDecide(t *testing.T) {
 	if _, err := store.Decide(t.Context(), sluice.Request{Limit: new(sluice.Limit), Cost: 1}); !errors.As(err, &invalid) {
 		t.Errorf("a request to the zero Limit: %v", err)
 	}
-	none := sluice.NewLimiterFunc(store, func(context.Context, sluice.Key) *sluice.Limit { return nil })
+	var found *sluice.Limit
+	none := sluice.NewLimiterFunc(store, func(context.Context, sluice.Key) *sluice.Limit { return found })
 	for name, call := range map[string]func() error{
 		"Allow":   func() error { _, err := none.Allow(t.Context(), sluice.Key{}); return err },
 		"Peek":    func() error { _, err := none.Peek(t.Context(), sluice.Key{}); return err },
@@ -148,8 +168,10 @@ func TestNothingToDecide(t *testing.T) {
 		"Wait":    func() error { return none.Wait(t.Context(), sluice.Key{}) },
 		"Reset":   func() error { return none.Reset(t.Context(), sluice.Key{}) },
 	} {
-		if err := call(); !errors.As(err, &invalid) {
-			t.Errorf("%s of a key without a limit: %v", name, err)
+		for _, found = range []*sluice.Limit{nil, new(sluice.Limit)} {
+			if err := call(); !errors.As(err, &invalid) {
+				t.Errorf("%s of a key with the limit %p: %v", name, found, err)
+			}
 		}
 	}
 	var wrong *sluice.LimitError

@@ -17,8 +17,8 @@ var (
 	// ErrEnded means that the reservation or lease has already ended.
 	ErrEnded = errors.New("sluice: already ended")
 	// ErrActed means that the moment for which a charge was made has passed, so that Cancel gives nothing back. Its
-	// owner may have acted. Settle, with an actual cost of 0, gives the units back in any case.
-	ErrActed = errors.New("sluice: the reservation's moment has passed; settle it at 0 to give its units back")
+	// owner may have acted. Settle, with an actual cost of 0, gives back what the algorithm still can.
+	ErrActed = errors.New("sluice: the reservation's moment has passed; settle it at 0 if nothing was used")
 	// ErrLeaseLost means that the TTL of the lease ended before the lease was released or renewed.
 	ErrLeaseLost = errors.New("sluice: the lease was lost")
 	// ErrUnsupported means that the limit's algorithm does not have the operation. It wraps errors.ErrUnsupported.

@@ -136,8 +136,10 @@ func (l *Limiter) Allow(ctx context.Context, key Key) (d Decision, err error) {
 	return
 }
 
-// AllowN takes n units, or none. An error is one of [Store]: nothing was decided. A leaky bucket may allow the request with a Delay: the request
+// AllowN takes n units, or none. A leaky bucket may allow the request with a Delay: the request
 // then has a turn in the queue. The caller waits for the Delay before it acts.
+//
+// An error means that nothing was decided, unless it wraps ErrUnknownOutcome.
 func (l *Limiter) AllowN(ctx context.Context, key Key, n int64) (d Decision, err error) {
 	d, err = l.taker.Take(ctx, l.limit.Load(), key, n)
 	return
@@ -159,7 +161,11 @@ func (l *Limiter) PeekN(ctx context.Context, key Key, n int64) (Decision, error)
 
 // Reset forgets what key has used, and lifts its ban. After an error both stay, unless it wraps ErrUnknownOutcome.
 func (l *Limiter) Reset(ctx context.Context, key Key) error {
-	return l.store.Reset(ctx, l.request(ctx, key, 1).Limit, key)
+	r := l.request(ctx, key, 0)
+	if r.lacksLimit() {
+		return r.problem()
+	}
+	return l.store.Reset(ctx, r.Limit, key)
 }
 
 // Reserve takes one unit ahead of time. It is shorthand for ReserveN(ctx, key, 1, maxWait).
@@ -294,7 +300,7 @@ func (l *Limiter) Acquire(ctx context.Context, key Key) (*Lease, error) {
 // released.
 func (l *Limiter) AcquireN(ctx context.Context, key Key, n int64) (*Lease, error) {
 	r := l.request(ctx, key, n)
-	if r.Limit == nil {
+	if r.lacksLimit() {
 		return nil, r.problem()
 	}
 	if !r.Limit.IsConcurrency() {

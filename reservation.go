@@ -3,26 +3,30 @@ package sluice
 import (
 	"context"
 	"errors"
-	"sync/atomic"
+	"sync"
 )
 
 // Reservation holds units that were taken ahead of time. OK reports whether they were taken. The
 // caller acts after the Delay of the Decision.
 //
-// A reservation ends once: by Cancel, by Settle if the actual cost differs, or by acting, which
-// needs no call. After an end that failed and changed nothing, the caller can end it again. A
-// deferred Cancel therefore does no harm after Settle:
+// A reservation ends once: by Cancel before its moment, by Settle if the actual cost differs, or by acting, which
+// needs no call. After an end that failed and changed nothing, the caller can end it again. So a deferred Cancel does
+// no harm after Settle, and gives the units back if the caller stops before the reservation's moment:
 //
-//	defer r.Cancel(ctx) // for the ways out before the work
+//	defer r.Cancel(ctx)
 //	used := work()
 //	return r.Settle(ctx, used)
 //
-// A Reservation is safe for concurrent use.
+// A caller that stops later, and has used nothing, settles at 0.
+//
+// A Reservation is safe for concurrent use. An end waits for another one in progress.
 type Reservation struct {
 	store    Store
 	charge   Charge
 	decision Decision
-	ended    atomic.Bool
+
+	mu    sync.Mutex
+	ended bool
 }
 
 func newReservation(store Store, r *Request, d Decision) *Reservation {
@@ -37,14 +41,15 @@ func (r *Reservation) OK() bool { return r.decision.Allowed }
 
 // Cancel gives back the units, except units on which later reservations rely. After the moment at
 // which the reservation acts, Cancel changes nothing and returns ErrActed: the work may have begun.
-// The reservation has not ended then, and Settle(ctx, 0) gives the units of unused work back.
+// Without a Delay, this is the moment of the decision. The reservation has not ended then, and Settle(ctx, 0) gives back
+// what the algorithm still can.
 //
 // Cancel returns ErrEnded if the reservation has already ended, and does nothing for a denied one.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	if !r.decision.Allowed {
 		return nil
 	}
-	return end(&r.ended, func() error { return r.store.Cancel(ctx, r.charge) })
+	return r.end(func() error { return r.store.Cancel(ctx, r.charge) })
 }
 
 // giveBack gives back units that the caller has not used, also after the moment at which the reservation acts.
@@ -56,16 +61,15 @@ func (r *Reservation) giveBack(ctx context.Context) error {
 	return err
 }
 
-// end calls a function that ends a reservation, once. The caller may retry only if the call
-// surely changed nothing.
-func end(ended *atomic.Bool, call func() error) error {
-	if ended.Swap(true) {
+// end makes a call that ends the reservation, once. The caller may retry only if the call surely changed nothing.
+func (r *Reservation) end(call func() error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
 		return ErrEnded
 	}
 	err := call()
-	if err != nil && !errors.Is(err, ErrUnknownOutcome) {
-		ended.Store(false)
-	}
+	r.ended = err == nil || errors.Is(err, ErrUnknownOutcome)
 	return err
 }
 
@@ -83,5 +87,5 @@ func (r *Reservation) Settle(ctx context.Context, actual int64) error {
 		}
 		return &RequestError{Limit: r.charge.Limit.Name(), Problem: "a reservation that was denied took nothing, so no cost can be settled"}
 	}
-	return end(&r.ended, func() error { return r.store.Settle(ctx, r.charge, actual) })
+	return r.end(func() error { return r.store.Settle(ctx, r.charge, actual) })
 }

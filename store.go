@@ -127,8 +127,11 @@ func (r *Request) Check() error {
 	return r.problem()
 }
 
+// lacksLimit reports whether the request has no limit, or one that NewLimit has not made.
+func (r *Request) lacksLimit() bool { return r.Limit == nil || r.Limit.algorithm == nil }
+
 func (r *Request) problem() error {
-	if r.Limit == nil || r.Limit.algorithm == nil {
+	if r.lacksLimit() {
 		return &RequestError{Problem: "has no limit; make one with NewLimit"}
 	}
 	fail := func(problem string) error { return &RequestError{Limit: r.Limit.Name(), Problem: problem} }
