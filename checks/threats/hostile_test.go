@@ -37,7 +37,7 @@ const (
 	mostInterim = 64
 	// ofService marks the answers of the service.
 	ofService = "X-Of: service"
-	// switching asks for an upgrade, and grants it.
+	// switching requests an upgrade, and grants it.
 	switching = "Connection: Upgrade\r\nUpgrade: websocket\r\n"
 )
 
