@@ -84,6 +84,18 @@ func TestClaimsOfOneToken(t *testing.T) {
 }
 
 // Rules can count by a claim, and by values that the program computes.
+// Tokens do not count where the program finds the claims itself.
+func TestClaimsOfTheProgram(t *testing.T) {
+	clock := int64(1e6)
+	d := ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{Claim: func(*http.Request, string) (string, bool) { return "verified", true }},
+		policy.Rule{Name: "user", Key: []policy.Part{policy.Claim("sub"), policy.Header("X-Plan")}, Limits: hourly(1)})
+	for i, lines := range [][]string{{bearer(`{"sub":"alice"}`)}, {bearer(`{"sub":"bob"}`)}, {bearer(`{"sub":"bob"}`), "X-Plan: free"}} {
+		if v := d.Decide(get("/", lines...)); v.Allowed() != (i != 1) {
+			t.Errorf("%q: %v", lines, v)
+		}
+	}
+}
+
 func TestClaimsAndAttributes(t *testing.T) {
 	clock := int64(1e6)
 	rules := []policy.Rule{

@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -103,6 +104,18 @@ func isLong(r *http.Request) bool {
 		size += len(line)
 	}
 	return size >= longFrom
+}
+
+// Described returns the values of a query and of the lines of a Cookie header, as a Decider with a policy reads them: for all
+// names of the policy at once if they are long.
+func Described(query string, cookies []string, p *policy.Policy) policy.RepeatableValues {
+	r := &http.Request{URL: &url.URL{RawQuery: query}, Header: http.Header{"Cookie": cookies}}
+	if isLong(r) {
+		if n := namesOf(p); !n.isFew() {
+			return &longValues{reportedValues: reportedValues{ownValues{values: values{r}}, nil}, names: &n}
+		}
+	}
+	return values{r}
 }
 
 // longValues are the values of a request with a long query or long cookies. They are read once for all names, because clients can send

@@ -83,6 +83,7 @@ func TestOneValueForAll(t *testing.T) {
 		{get("/", "Cookie: a=1,\tSESSION\t=t"), policy.Cookie("session"), repeated},
 		{get("/", "Cookie: a=1 session \t =t"), policy.Cookie("session"), repeated},
 		{get("/", "Cookie: x session=t"), policy.Cookie("session"), repeated},
+		{get("/", "Cookie: a=1,session=s x=1"), policy.Cookie("session").IfRepeated(policy.RepeatedLast), "s"},
 		{get("/", "Cookie: \t session=t"), policy.Cookie("session"), "t"},
 		{get("/", "Cookie: session=s x=1"), policy.Cookie("session"), repeated},
 		{get("/", "Cookie: session=s,x=1"), policy.Cookie("session"), repeated},

@@ -23,6 +23,16 @@ func reported(target string, lines ...string) *httplimit.Report {
 	return q
 }
 
+// The size of a reported body is the number in its header.
+func TestReportedSizes(t *testing.T) {
+	clock := int64(1e6)
+	d := ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{}, policy.Rule{Name: "bytes", Key: []policy.Part{policy.Global()}, Limits: hourly(1000), Cost: policy.Cost{Source: policy.CostRequestBytes, Max: 1000}})
+	q := reported("/", "Content-Length: 110")
+	if _, v := d.DecideReport(t.Context(), q); len(v.Results) != 1 || v.Results[0].Request.Cost != 110 {
+		t.Errorf("%+v", v)
+	}
+}
+
 // A gateway passes a request on as it came. So a reported request is refused if a service may read it
 // differently than the rules do, in shadow too.
 func TestReportsAreOneLine(t *testing.T) {

@@ -99,10 +99,6 @@ func (t *tally) result() policy.Found {
 	return t.found
 }
 
-// IsSpelling reports whether some services take one name of a parameter or cookie for another one, which is not the
-// same: edges that get names and values apart count such a value as unclear, as this package does.
-func IsSpelling(sent, name string) bool { return sent != name && isSameName(bare(sent), name) }
-
 // isSameName reports whether some services take one name of a parameter or cookie for another one: without
 // regard to case, a name in brackets for the list or object of the name before them, and in PHP dots and
 // spaces for underscores. A NUL ends the name in some.

@@ -43,6 +43,11 @@ func TestVerdictString(t *testing.T) {
 	if got := (&policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNoRule}).String(); got != "deny: no rule matches" {
 		t.Error(got)
 	}
+	part := policy.Header("X-Key")
+	nameless := policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonMissingKey, Rule: &policy.Rule{}, Missing: &part}
+	if got := nameless.String(); got != "deny: rule : the key's part header:X-Key is missing" {
+		t.Error(got)
+	}
 }
 
 // TestVerdictStringNamesTheRule checks that the text names rules that degrade, mark or list, and bypassing classes.

@@ -159,7 +159,7 @@ func CheckRuleHost(text string) (f faults.Fault) {
 		return faults.New("matches every host", "leave the hosts out")
 	case name == "":
 		return faults.New("is empty", "give a name such as api.example.com or *.example.com")
-	case strings.Contains(name, "://") || strings.Contains(name, "/"):
+	case strings.Contains(name, "/"):
 		return faults.New("is a URL", "give its host only")
 	case strings.Contains(name, "*"):
 		return faults.New("has a star elsewhere than in front", "write *.example.com")

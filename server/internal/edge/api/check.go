@@ -66,7 +66,7 @@ func (a *API) decide(ctx context.Context, store sluice.Store, q *request, peek b
 		}
 		return v, a.requestProblem(err)
 	}
-	attributes, p := q.attributes()
+	attributes, p := q.attributes(a.o.Decider.Policy())
 	if p != nil {
 		return policy.Verdict{}, p
 	}

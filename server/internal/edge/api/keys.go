@@ -138,7 +138,7 @@ func (a *API) reset(w http.ResponseWriter, r *http.Request, c *Change) *problem 
 		writeJSON(w, http.StatusOK, answer)
 		return nil
 	}
-	attributes, p := q.attributes()
+	attributes, p := q.attributes(a.o.Decider.Policy())
 	if p != nil {
 		return p
 	}

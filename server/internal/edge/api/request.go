@@ -118,7 +118,7 @@ func (q *request) maxWait() time.Duration {
 }
 
 // attributes returns the attributes of the described request.
-func (q *request) attributes() (*policy.Attributes, *problem) {
+func (q *request) attributes(read *policy.Policy) (*policy.Attributes, *problem) {
 	a := &policy.Attributes{Method: q.Method, Host: q.Host, Path: q.Path, MaxWait: q.maxWait(), Marked: q.Marked}
 	if q.Cost != nil {
 		a.Cost = *q.Cost
@@ -145,11 +145,12 @@ func (q *request) attributes() (*policy.Attributes, *problem) {
 		}
 		a.ClientIP = ip
 	}
-	v := values{query: q.Query, attributes: q.Attributes, claims: q.Claims}
-	if p := v.setHeaders(q.Headers); p != nil {
+	v := values{attributes: q.Attributes, claims: q.Claims}
+	v.setQuery(q.Query, read)
+	if p := v.setHeaders(q.Headers, read); p != nil {
 		return nil, p
 	}
-	if p := v.setCookies(q.Cookies); p != nil {
+	if p := v.setCookies(q.Cookies, read); p != nil {
 		return nil, p
 	}
 	if p := v.setHost(a); p != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -72,7 +73,7 @@ func kindOf(data []byte) string {
 
 // values are the named values of the described request.
 type values struct {
-	headers, query     named
+	headers            named
 	attributes, claims map[string]string
 	host               string
 	// unclear are the headers, in canonical form, that the request has in another spelling, such as X_User, or names in
@@ -80,6 +81,7 @@ type values struct {
 	unclear map[string]bool
 	line    policy.RepeatableValues // of the Cookie header; nil without one
 	given   policy.RepeatableValues // of the cookies, as a Cookie header; nil without them
+	query   policy.RepeatableValues // of the parameters, as a query; nil without them
 }
 
 var (
@@ -89,7 +91,7 @@ var (
 )
 
 // setHeaders fills in the headers, by their canonical names.
-func (v *values) setHeaders(given named) *problem {
+func (v *values) setHeaders(given named, p *policy.Policy) *problem {
 	if len(given) == 0 {
 		return nil
 	}
@@ -115,7 +117,9 @@ func (v *values) setHeaders(given named) *problem {
 			}
 		}
 	}
-	v.line = cookiesIn(v.headers["Cookie"])
+	if lines := v.headers["Cookie"]; len(lines) > 0 {
+		v.line = httplimit.Described("", lines, p)
+	}
 	return nil
 }
 
@@ -143,7 +147,7 @@ func (v *values) setHost(a *policy.Attributes) *problem {
 }
 
 // setCookies fills in the cookies. They are read as the proxy reads a Cookie header.
-func (v *values) setCookies(given named) *problem {
+func (v *values) setCookies(given named, p *policy.Policy) *problem {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		for _, value := range given[name] {
@@ -153,8 +157,17 @@ func (v *values) setCookies(given named) *problem {
 	if slices.ContainsFunc(lines, isBroken) {
 		return notHTTP("cookies")
 	}
-	v.given = cookiesIn(lines)
+	if len(lines) > 0 {
+		v.given = httplimit.Described("", lines, p)
+	}
 	return nil
+}
+
+// setQuery fills in the parameters. They are read as the proxy reads a query.
+func (v *values) setQuery(given named, p *policy.Policy) {
+	if len(given) > 0 {
+		v.query = httplimit.Described(url.Values(given).Encode(), nil, p)
+	}
 }
 
 // isBroken reports whether a value cannot be in a header: the proxy refuses it too.
@@ -163,16 +176,6 @@ func isBroken(value string) bool { return !httpguts.ValidHeaderFieldValue(value)
 // notHTTP is the problem of names and values that no request of HTTP has. It repeats none of them.
 func notHTTP(field string) *problem {
 	return invalid(field, fmt.Sprintf("%q holds a name or value that HTTP cannot carry.", field), "give names and values as they came, without control characters")
-}
-
-// cookiesIn returns the cookies in the lines of a header, nil without lines.
-func cookiesIn(lines []string) policy.RepeatableValues {
-	if len(lines) == 0 {
-		return nil
-	}
-	r := http.Request{Header: http.Header{"Cookie": lines}}
-	read, _ := httplimit.Attributes(&r, nil).Values.(policy.RepeatableValues)
-	return read
 }
 
 // Read returns a value of the request. A header that the request has in another spelling, such as X_User for
@@ -190,7 +193,9 @@ func (v *values) Read(s policy.Source, name string) policy.Found {
 		}
 		return r
 	case policy.FromQuery:
-		return v.readQuery(name)
+		if v.query != nil {
+			return v.query.Read(s, name)
+		}
 	case policy.FromCookie:
 		var r, given policy.Found
 		if v.line != nil {
@@ -223,9 +228,8 @@ func (v *values) ReadAll(s policy.Source, name string) (all []string) {
 	case policy.FromHeader:
 		all = v.headers[name]
 	case policy.FromQuery:
-		all = slices.Clone(v.query[name])
-		for _, other := range v.spellings(name) {
-			all = append(all, v.query[other]...)
+		if v.query != nil {
+			all = v.query.ReadAll(s, name)
 		}
 	case policy.FromCookie:
 		if v.given != nil {
@@ -236,30 +240,6 @@ func (v *values) ReadAll(s policy.Source, name string) (all []string) {
 		}
 	}
 	return all
-}
-
-// readQuery reads a parameter by the rules of the proxy: a name that some services take for it makes it unclear.
-func (v *values) readQuery(name string) policy.Found {
-	r := found(v.query[name])
-	for _, other := range v.spellings(name) {
-		more := found(v.query[other])
-		if r.Count == policy.CountNone {
-			r.First = more.First
-		}
-		r.Last, r.Count = more.Last, policy.CountUnclear
-	}
-	return r
-}
-
-// spellings returns the names of parameters that some services take for a name.
-func (v *values) spellings(name string) (others []string) {
-	for other := range v.query {
-		if httplimit.IsSpelling(other, name) {
-			others = append(others, other)
-		}
-	}
-	slices.Sort(others)
-	return others
 }
 
 // found returns the first and last of some values.

@@ -168,6 +168,7 @@ var scripts = []struct {
 	{"status 000", "GET", "HTTP/1.1 000 None\r\nContent-Length: 2\r\n\r\nok", false, result{status: 502}},
 	{"status 999", "GET", "HTTP/1.1 999 High\r\nContent-Length: 2\r\n\r\nok", false, result{status: 999, body: "ok"}},
 	{"status 1000", "GET", "HTTP/1.1 1000 Higher\r\nContent-Length: 2\r\n\r\nok", false, result{status: 502}},
+	{"status 2000 without a text", "GET", "HTTP/1.1 2000\r\nContent-Length: 2\r\n\r\nok", false, result{status: 502}},
 	{"status 20", "GET", "HTTP/1.1 20 Short\r\nContent-Length: 2\r\n\r\nok", false, result{status: 502}},
 	{"status -20", "GET", "HTTP/1.1 -20 Negative\r\nContent-Length: 2\r\n\r\nok", false, result{status: 502}},
 	{"status +20", "GET", "HTTP/1.1 +20 Signed\r\nContent-Length: 2\r\n\r\nok", false, result{status: 502}},

@@ -53,6 +53,7 @@ func TestCheck(t *testing.T) {
 			{"SLUICE.CHECK barred 192.0.2.1", "{allowed:0 action:deny capacity:1 remaining:0 retry_after_ms:3600000 reset_after_ms:3600000 delay_ms:0 reason:banned}"},
 		}},
 		{"marks", [][2]string{{"HELLO 3", "{"}, {"SLUICE.CHECK plain 192.0.2.1", "{allowed:1 action:allow capacity:null remaining:null"}, {"SLUICE.CHECK plain 192.0.2.1", "{allowed:1 action:mark"}}},
+		{"the longest key", [][2]string{{"SLUICE.CHECK pair 192.0.2.1 " + strings.Repeat("x", 4096), "["}}},
 		{"errors", [][2]string{
 			{"SLUICE.CHECK", "-ERR wrong number of arguments"},
 			{"SLUICE.CHECK other x", "-ERR there is no rule 'other'"},

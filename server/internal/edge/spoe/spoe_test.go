@@ -110,7 +110,7 @@ func TestDecisions(t *testing.T) {
 	}
 	got := p.notify(message("GET", "/api/x", "192.0.2.1", "host", host))
 	for _, want := range []string{
-		" header.cache_control=no-store ", " header.content_type=application/problem+json ", " header.retry_after=1800 ", " reason=limited ", " retry_after=1800 ",
+		" header.cache_control=no-store ", " headers=Cache-Control: no-store\nContent-Type: application/problem+json\n", " header.content_type=application/problem+json ", " header.retry_after=1800 ", " reason=limited ", " retry_after=1800 ",
 		" rule=one ", " status=429", `"violated-policies":["one"]`,
 	} {
 		if !strings.Contains(got, want) {
@@ -330,6 +330,9 @@ func TestPipelining(t *testing.T) {
 func TestOverload(t *testing.T) {
 	t.Parallel()
 	s := serve(t, slowRule, func(o *Options) { o.MaxDeciding = 1 })
+	if n := cap(s.server.deciding); n != 1 {
+		t.Errorf("%d are decided at once", n)
+	}
 	p := s.greeted("pipelining")
 	const n = 500
 	go func() {
@@ -340,6 +343,19 @@ func TestOverload(t *testing.T) {
 	for range n {
 		if got := p.receive(); !strings.Contains(got, "allowed=true") {
 			t.Fatal(got)
+		}
+	}
+}
+
+// Frames up to the agreed size fit, also behind others.
+func TestLargeFrames(t *testing.T) {
+	t.Parallel()
+	p := serve(t, oneRule, nil).dial()
+	p.send(helloFrame("2.0", mostFrame, ""))
+	p.receive()
+	for i := range 3 {
+		if got := p.notify(message("GET", "/api/x", "192.0.2.1", "host", "a.example", "cookie", strings.Repeat("x", 20_000*(i+1)))); (i < 2) != strings.HasPrefix(got, "action=allow") {
+			t.Errorf("%d: %s", i, got)
 		}
 	}
 }

@@ -175,6 +175,9 @@ func (p *proxy) receive() string {
 		sort.Strings(parts)
 		parts = append([]string{fmt.Sprintf("ack %d/%d", f.stream, f.frame)}, parts...)
 	case frameAgentHello, frameAgentDisconnect:
+		if f.stream != 0 || f.frame != 0 {
+			p.tb.Fatalf("a frame of type %d belongs to stream %d, frame %d", f.kind, f.stream, f.frame)
+		}
 		parts = []string{map[byte]string{frameAgentHello: "hello", frameAgentDisconnect: "disconnect"}[f.kind]}
 		for len(d.rest) > 0 {
 			name := string(d.text())
