@@ -71,14 +71,13 @@ func Parameter(value string) (clean string, certain bool) {
 	return clean, certain && readsAs(text.String(), clean)
 }
 
-// isJSONToken reports whether a value is a JSON Web Token, or another signed JSON object in base64 of three parts. JSON
+// isJSONToken reports whether a value is a JSON Web Token, or another signed JSON object in base64 of three parts or more. JSON
 // begins with a brace, and a quote, a space or a line end.
 func isJSONToken(value string) bool {
 	if value[0] != 'e' || !strings.HasPrefix(value, "eyJ") && !strings.HasPrefix(value, "eyA") && !strings.HasPrefix(value, "ewo") && !strings.HasPrefix(value, "ew0") {
 		return false
 	}
-	dots := strings.Count(value, ".")
-	return dots == 2 || dots == 4
+	return strings.Count(value, ".") > 1
 }
 
 // cleanSignature returns a text in one spelling if some decoder finds a signature of a usual size in it. Decoders drop what
@@ -233,6 +232,9 @@ func isClearToken(token string) bool {
 	}
 	if payload, signature, signed := strings.Cut(rest, "."); signed && len(payload) > 0 && strings.IndexByte(signature, '.') < 0 {
 		return isBase64(base64.RawURLEncoding.Strict(), signature)
+	}
+	if n := strings.Count(rest, "."); n == 2 || n > 3 {
+		return false // some services read the first three parts only
 	}
 	for part := range strings.SplitSeq(rest, ".") { // encrypted
 		if !isBase64(base64.RawURLEncoding.Strict(), part) {
