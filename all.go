@@ -64,7 +64,7 @@ type Reservations struct {
 
 // ReserveAll takes the costs of several requests ahead of time, if all become available within maxWait, or none of them.
 // See [Limiter.ReserveN] and [AllowAll]. A request to a concurrency limit, a debit, a shadow or a peek is a
-// *RequestError: it is no reservation.
+// *RequestError: only plain requests can be reserved.
 func ReserveAll(ctx context.Context, store Store, maxWait time.Duration, requests ...Request) (*Reservations, error) {
 	rs := append([]Request(nil), requests...)
 	for i := range rs {

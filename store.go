@@ -104,7 +104,7 @@ type Receipt struct {
 
 // Charge says what a decision took. A store needs it to settle or cancel the decision.
 type Charge struct {
-	// Limit, Key, Cost, Floor and Member are those of the request.
+	// Limit, Key, Cost, Floor and Member are copied from the request.
 	Limit       *Limit
 	Key         Key
 	Cost, Floor int64

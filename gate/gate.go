@@ -63,7 +63,7 @@ type Gate struct {
 }
 
 // New returns a gate for verdicts that were decided over store. The store may be nil if
-// the verdicts never hold charges. The error says which option is out of its range.
+// the verdicts never hold charges. The error names the option that is out of its range.
 func New(store sluice.Store, o Options) (*Gate, error) {
 	if err := o.complete(); err != nil {
 		return nil, err

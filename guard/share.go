@@ -32,7 +32,7 @@ type Share struct {
 // maxParts bounds the parts of a share.
 const maxParts = 1_000_000
 
-// ParseShare reads a share written as 1/4, 0.25 or 25%. The error says how to write one.
+// ParseShare reads a share written as 1/4, 0.25 or 25%. The error shows the forms.
 func ParseShare(text string) (Share, error) {
 	number, percent := strings.CutSuffix(text, "%")
 	r, ok := new(big.Rat), len(text) <= 32 && !strings.ContainsAny(text, "eEpPxX_")

@@ -47,7 +47,7 @@ var (
 	_ sluice.LocalDecider = (*Store)(nil)
 )
 
-// New returns a store that guards Options.Store. The error says which option is missing or wrong. New starts no goroutine,
+// New returns a store that guards Options.Store. The error names the missing or wrong option. New starts no goroutine,
 // so that there is no Close: close Options.Store and Options.Local.
 func New(o Options) (*Store, error) {
 	if err := o.complete(); err != nil {

@@ -53,7 +53,7 @@ var (
 	_ sluice.LocalDecider = (*Store)(nil)
 )
 
-// New returns a store over a store that grants units. It does not close that store. The error says which option is wrong.
+// New returns a store over a store that grants units. It does not close that store. The error names the wrong option.
 func New(backend sluice.Grantor, o Options) (*Store, error) {
 	if err := o.complete(backend); err != nil {
 		return nil, err

@@ -72,7 +72,7 @@ type Store struct {
 var _ sluice.Store = (*Store)(nil)
 
 // New returns a store over a client. Most programs call New of package rueidisstore or
-// goredisstore instead, which bring the client. The error says that the client is missing, or which option is wrong. New
+// goredisstore instead, which bring the client. The error names the missing client or the wrong option. New
 // does not call the server; [Store.Check] does.
 func New(c Client, o Options) (*Store, error) {
 	if c == nil {

@@ -23,7 +23,7 @@ import (
 // context of a decision needs a deadline: by itself, rueidis detects a server that does not
 // answer only after ten seconds.
 //
-// The error says which option is wrong, or why the server cannot be reached.
+// The error names the wrong option, or why the server cannot be reached.
 func New(client rueidis.ClientOption, o redisstore.Options) (*redisstore.Store, error) {
 	c, err := NewClient(client)
 	if err != nil {

@@ -136,9 +136,12 @@ var nightly = map[string][]string{
 	},
 }
 
-// harnesses are the packages whose tests only `make nightly` runs: they test measurements, and the code of other tests,
-// which fail by day if it does not work.
-var harnesses = []string{"bench", "checks/fleet", "checks/process", "checks/program", "checks/redistest"}
+// harnesses are the packages whose tests only `make nightly` runs: they measure, or they test the code of other tests, which
+// fail by day if it does not work.
+var harnesses = []string{
+	"bench/floor", "bench/inprocess", "bench/overapi", "bench/overdoors", "bench/overfleet", "bench/overproxy", "bench/overredis",
+	"bench/peers", "checks/fleet", "checks/process", "checks/program", "checks/redistest",
+}
 
 // equipped are the packages whose tests need servers or other packages of the system. `make quick` leaves them out.
 var equipped = []string{

@@ -14,7 +14,7 @@ import (
 // TestPlan: each package is in the runs that the tables say, early packages come first, and a
 // run without packages is left out.
 func TestPlan(t *testing.T) {
-	all := []string{ours, ours + "/algo", ours + "/memory", ours + "/checks/faults", ours + "/bandwidth", ours + "/bench/figures"}
+	all := []string{ours, ours + "/algo", ours + "/memory", ours + "/checks/faults", ours + "/bandwidth", ours + "/bench/peers"}
 	for _, tc := range []struct {
 		packages []string
 		tier     tier
@@ -31,10 +31,10 @@ func TestPlan(t *testing.T) {
 			"tests on 32 bits":          {".", "memory"},
 		}},
 		{all, quick, false, map[string][]string{"quick tests": {".", "algo", "memory", "bandwidth"}}},
-		{all, night, false, map[string][]string{"harnesses": {"bench/figures"}, "nightly tests": {"checks/faults"}}},
+		{all, night, false, map[string][]string{"harnesses": {"bench/peers"}, "nightly tests": {"checks/faults"}}},
 		{all, day, true, map[string][]string{
 			"with the race detector":    {"checks/faults", ".", "bandwidth"},
-			"without the race detector": {"algo", "memory", "bench/figures"},
+			"without the race detector": {"algo", "memory", "bench/peers"},
 		}},
 		{all[1:2], day, false, map[string][]string{"without the race detector": {"algo"}}},
 	} {
