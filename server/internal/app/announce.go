@@ -2,11 +2,12 @@ package app
 
 import (
 	"fmt"
-	"github.com/sluicehq/sluice/server/internal/describe"
 	"io"
 	"net"
 	"strconv"
 	"strings"
+
+	"github.com/sluicehq/sluice/server/internal/describe"
 )
 
 // Announce prints where the server listens and, if rules are hybrid, the mode of each rule. For the quick start it also
