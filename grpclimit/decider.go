@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/keyed"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -101,44 +102,14 @@ type KeyOptions struct {
 	OnStoreError policy.Fallback
 }
 
-func (o *KeyOptions) check() error {
-	switch {
-	case o.Store == nil:
-		return errors.New("grpclimit: KeyOptions.Store is missing; give one such as memory.New makes")
-	case len(o.Limits) == 0:
-		return errors.New("grpclimit: KeyOptions.Limits is empty; give one limit or more")
-	case len(o.Key) == 0:
-		return errors.New("grpclimit: KeyOptions.Key is empty; give parts such as PeerIP, or Constant for one budget shared by everybody")
-	case o.OnStoreError > policy.FallbackDeny:
-		return fmt.Errorf("grpclimit: KeyOptions.OnStoreError is %v; give policy.FallbackAllow or policy.FallbackDeny", o.OnStoreError)
-	}
-	for i := range o.Key {
-		if err := o.Key[i].check(); err != nil {
-			return fmt.Errorf("grpclimit: KeyOptions.Key[%d]: %w", i, err)
-		}
-	}
-	return nil
-}
-
 // NewKeyDecider returns a decider by limits that hold for each key.
 func NewKeyDecider(o KeyOptions) (*Decider, error) {
-	if err := o.check(); err != nil {
+	rules, err := keyed.Options[*Call, Part](o).Decider(keyed.Edge[*Call, Part]{
+		Name: "grpclimit", Request: callOf, Parts: "PeerIP, Metadata", Verb: "%v",
+		Part: func(p Part) (policy.Part, error) { return p.part, p.err },
+	})
+	if err != nil {
 		return nil, err
-	}
-	rule := policy.Rule{Limits: o.Limits, MaxWait: o.MaxWait, Ban: o.Ban, BanShared: o.BanShared, OnStoreError: o.OnStoreError}
-	for i := range o.Key {
-		rule.Key = append(rule.Key, o.Key[i].part)
-	}
-	if o.Cost != nil {
-		rule.Cost.Function = func(a *policy.Attributes) int64 { return o.Cost(callOf(a)) }
-	}
-	p, err := policy.Single(rule)
-	if err != nil {
-		return nil, fmt.Errorf("grpclimit: KeyOptions: %w", err)
-	}
-	rules, err := policy.NewDecider(p, o.Store)
-	if err != nil {
-		return nil, fmt.Errorf("grpclimit: %w", err)
 	}
 	hosts := slices.ContainsFunc(o.Key, func(p Part) bool { return p.part.Source == policy.FromHost })
 	return &Decider{rules: rules, keyed: true, hosts: hosts}, nil

@@ -127,10 +127,3 @@ func Constant(text string) Part {
 	}
 	return Part{part: policy.Constant(text)}
 }
-
-func (p *Part) check() error {
-	if p.part.Source == 0 && p.err == nil {
-		return errors.New("is the zero Part; make one with PeerIP, Metadata and so on")
-	}
-	return p.err
-}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/keyed"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -116,44 +117,14 @@ type KeyOptions struct {
 	OnStoreError policy.Fallback
 }
 
-func (o *KeyOptions) check() error {
-	switch {
-	case o.Store == nil:
-		return errors.New("httplimit: KeyOptions.Store is missing; give one such as memory.New makes")
-	case len(o.Limits) == 0:
-		return errors.New("httplimit: KeyOptions.Limits is empty; give one limit or more")
-	case len(o.Key) == 0:
-		return errors.New("httplimit: KeyOptions.Key is empty; give parts such as PeerIP, or Constant for one budget shared by everybody")
-	case o.OnStoreError > policy.FallbackDeny:
-		return fmt.Errorf("httplimit: KeyOptions.OnStoreError is %d; give policy.FallbackAllow or policy.FallbackDeny", o.OnStoreError)
-	}
-	for i := range o.Key {
-		if err := o.Key[i].check(); err != nil {
-			return fmt.Errorf("httplimit: KeyOptions.Key[%d]: %w", i, err)
-		}
-	}
-	return nil
-}
-
 // NewKeyDecider returns a decider by limits that hold for each key.
 func NewKeyDecider(o KeyOptions) (*Decider, error) {
-	if err := o.check(); err != nil {
+	rules, err := keyed.Options[*http.Request, Part](o).Decider(keyed.Edge[*http.Request, Part]{
+		Name: "httplimit", Request: requestOf, Parts: "PeerIP, Header", Verb: "%d",
+		Part: func(p Part) (policy.Part, error) { return p.part, p.err },
+	})
+	if err != nil {
 		return nil, err
-	}
-	rule := policy.Rule{Limits: o.Limits, MaxWait: o.MaxWait, Ban: o.Ban, BanShared: o.BanShared, OnStoreError: o.OnStoreError}
-	for i := range o.Key {
-		rule.Key = append(rule.Key, o.Key[i].part)
-	}
-	if o.Cost != nil {
-		rule.Cost.Function = func(a *policy.Attributes) int64 { return o.Cost(requestOf(a)) }
-	}
-	p, err := policy.Single(rule)
-	if err != nil {
-		return nil, fmt.Errorf("httplimit: KeyOptions: %w", err)
-	}
-	rules, err := policy.NewDecider(p, o.Store)
-	if err != nil {
-		return nil, fmt.Errorf("httplimit: %w", err)
 	}
 	hosts := slices.ContainsFunc(o.Key, func(p Part) bool {
 		return p.part.Source == policy.FromHost || p.part.Source == policy.FromFunction || p.part.Name == "Host"

@@ -154,13 +154,6 @@ func Constant(text string) Part {
 	return Part{part: policy.Constant(text)}.needing("Constant is empty; give a text")
 }
 
-func (p *Part) check() error {
-	if p.part.Source == 0 && p.err == nil {
-		return errors.New("is the zero Part; make one with PeerIP, Header and so on")
-	}
-	return p.err
-}
-
 // patternTable finds the pattern that matches a request.
 type patternTable struct {
 	mux   *http.ServeMux

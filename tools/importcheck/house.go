@@ -25,6 +25,7 @@ const (
 	spellings  = "internal/spelling"
 	removals   = "internal/removal"
 	unmetRoom  = "internal/condition"
+	keyedRoom  = "internal/keyed"
 	inPolicy   = "policy/internal/*"
 	fileReader = "internal/file/reader"
 	conditions = "internal/file/expression"
@@ -92,13 +93,14 @@ var house = []room{
 	{inPolicy, []string{inPolicy, spellings, faultRoom, domain}, nil, "a room of policy works on texts and keys; rules and requests belong to policy"},
 	{"policy", join(belowPolicy, []string{inPolicy, spellings, faultRoom, unmetRoom}), moduleOne, "policy decides through a sluice.Store; matchers and protocols are interfaces here"},
 	{"gate", []string{"internal/retry", "bandwidth", "policy", domain, "algo"}, moduleOne, "gate carries verdicts out; protocols belong to the edges"},
-	{"httplimit", []string{spellings, removals, "gate", "bandwidth", "policy", "memory", domain}, join(moduleOne, []string{"internal/runqueue"}), "httplimit translates to policy and gate; take a sluice.Store"},
+	{keyedRoom, []string{"policy", domain}, nil, "keyed makes deciders of options; requests and protocols belong to the edges"},
+	{"httplimit", []string{keyedRoom, spellings, removals, "gate", "bandwidth", "policy", "memory", domain}, join(moduleOne, []string{"internal/runqueue"}), "httplimit translates to policy and gate; take a sluice.Store"},
 	{"examples", moduleOne, nil, "an example uses the library only"},
 
 	// Modules over the library.
 	{"rueidisstore", []string{"redisstore", domain, "algo"}, moduleOne, "an adapter gives its client to redisstore, and does no more"},
 	{"goredisstore", []string{"redisstore", domain, "algo"}, moduleOne, "an adapter gives its client to redisstore, and does no more"},
-	{"grpclimit", []string{"httplimit", "gate", "policy", "memory", domain}, moduleOne, "grpclimit translates calls to policy and gate; take a sluice.Store"},
+	{"grpclimit", []string{keyedRoom, "httplimit", "gate", "policy", "memory", domain}, moduleOne, "grpclimit translates calls to policy and gate; take a sluice.Store"},
 	{fileReader, []string{domain}, nil, "reader reads the settings of any room; give it what it needs as a tag or a method of the setting"},
 	{conditions, []string{fileReader, "policy", domain}, moduleOne, "expression is a matcher of policy"},
 	{fileRules, []string{removals, fileReader, conditions, "policy", domain, "algo"}, moduleOne, "rules has no setting of the server; put it into the room that it configures"},
