@@ -104,10 +104,7 @@ type KeyOptions struct {
 
 // NewKeyDecider returns a decider by limits that hold for each key.
 func NewKeyDecider(o KeyOptions) (*Decider, error) {
-	rules, err := keyed.Options[*Call, Part](o).Decider(keyed.Edge[*Call, Part]{
-		Name: "grpclimit", Request: callOf, Parts: "PeerIP, Metadata", Verb: "%v",
-		Part: func(p Part) (policy.Part, error) { return p.part, p.err },
-	})
+	rules, err := keyed.Options[*Call, Part](o).Decider("grpclimit", "PeerIP, Metadata", "%v", callOf, Part.made)
 	if err != nil {
 		return nil, err
 	}

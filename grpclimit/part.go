@@ -40,6 +40,8 @@ func newPart(source policy.Source, name string, missing Missing, value func(c *C
 	}}}
 }
 
+func (p Part) made() (policy.Part, error) { return p.part, p.err }
+
 // PartFunc is a part that a function finds, such as a field of the message or the name in a client's
 // certificate. The part is missing if the function returns false or an empty value. The name is for the
 // status of calls that lack the part.

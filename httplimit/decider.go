@@ -119,10 +119,7 @@ type KeyOptions struct {
 
 // NewKeyDecider returns a decider by limits that hold for each key.
 func NewKeyDecider(o KeyOptions) (*Decider, error) {
-	rules, err := keyed.Options[*http.Request, Part](o).Decider(keyed.Edge[*http.Request, Part]{
-		Name: "httplimit", Request: requestOf, Parts: "PeerIP, Header", Verb: "%d",
-		Part: func(p Part) (policy.Part, error) { return p.part, p.err },
-	})
+	rules, err := keyed.Options[*http.Request, Part](o).Decider("httplimit", "PeerIP, Header", "%d", requestOf, Part.made)
 	if err != nil {
 		return nil, err
 	}

@@ -53,6 +53,8 @@ func (p Part) needing(what string) Part {
 	return p
 }
 
+func (p Part) made() (policy.Part, error) { return p.part, p.err }
+
 // PartFunc is a part that a function finds. The part is missing if the function returns false or an
 // empty value. The name is for the answer to requests that lack the part.
 func PartFunc(name string, value func(r *http.Request) (string, bool), missing Missing) Part {

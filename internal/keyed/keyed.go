@@ -23,30 +23,22 @@ type Options[R, P any] struct {
 	OnStoreError policy.Fallback
 }
 
-// Edge is what differs between edges.
-type Edge[R, P any] struct {
-	Name    string // begins errors
-	Request func(a *policy.Attributes) R
-	Part    func(p P) (policy.Part, error)
-	Parts   string // names functions that make parts
-	Verb    string // shows a fallback that is not accepted: %d or %v
-}
-
-// Decider returns a decider by a policy of one rule.
-func (o Options[R, P]) Decider(e Edge[R, P]) (*policy.Decider, error) {
-	p, err := o.policy(e)
+// Decider returns a decider by a policy of one rule. Errors begin with the edge's name, name makers of parts,
+// and show a fallback that is not accepted with verb.
+func (o Options[R, P]) Decider(edge, makers, verb string, request func(*policy.Attributes) R, made func(P) (policy.Part, error)) (*policy.Decider, error) {
+	p, err := o.policy(makers, verb, request, made)
 	if err != nil {
-		return nil, fmt.Errorf("%s: KeyOptions%w", e.Name, err)
+		return nil, fmt.Errorf("%s: KeyOptions%w", edge, err)
 	}
 	d, err := policy.NewDecider(p, o.Store)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", e.Name, err)
+		return nil, fmt.Errorf("%s: %w", edge, err)
 	}
 	return d, nil
 }
 
 // policy returns the policy of one rule. Its errors continue the word KeyOptions.
-func (o Options[R, P]) policy(e Edge[R, P]) (*policy.Policy, error) {
+func (o Options[R, P]) policy(makers, verb string, request func(*policy.Attributes) R, made func(P) (policy.Part, error)) (*policy.Policy, error) {
 	switch {
 	case o.Store == nil:
 		return nil, errors.New(".Store is missing; give one such as memory.New makes")
@@ -55,13 +47,13 @@ func (o Options[R, P]) policy(e Edge[R, P]) (*policy.Policy, error) {
 	case len(o.Key) == 0:
 		return nil, errors.New(".Key is empty; give parts such as PeerIP, or Constant for one budget shared by everybody")
 	case o.OnStoreError > policy.FallbackDeny:
-		return nil, fmt.Errorf(".OnStoreError is "+e.Verb+"; give policy.FallbackAllow or policy.FallbackDeny", o.OnStoreError)
+		return nil, fmt.Errorf(".OnStoreError is "+verb+"; give policy.FallbackAllow or policy.FallbackDeny", o.OnStoreError)
 	}
 	rule := policy.Rule{Limits: o.Limits, MaxWait: o.MaxWait, Ban: o.Ban, BanShared: o.BanShared, OnStoreError: o.OnStoreError}
 	for i := range o.Key {
-		part, err := e.Part(o.Key[i])
+		part, err := made(o.Key[i])
 		if part.Source == 0 && err == nil {
-			err = fmt.Errorf("is the zero Part; make one with %s and so on", e.Parts)
+			err = fmt.Errorf("is the zero Part; make one with %s and so on", makers)
 		}
 		if err != nil {
 			return nil, fmt.Errorf(".Key[%d]: %w", i, err)
@@ -69,7 +61,7 @@ func (o Options[R, P]) policy(e Edge[R, P]) (*policy.Policy, error) {
 		rule.Key = append(rule.Key, part)
 	}
 	if o.Cost != nil {
-		rule.Cost.Function = func(a *policy.Attributes) int64 { return o.Cost(e.Request(a)) }
+		rule.Cost.Function = func(a *policy.Attributes) int64 { return o.Cost(request(a)) }
 	}
 	p, err := policy.Single(rule)
 	if err != nil {
