@@ -104,7 +104,7 @@ type KeyOptions struct {
 
 // NewKeyDecider returns a decider by limits that hold for each key.
 func NewKeyDecider(o KeyOptions) (*Decider, error) {
-	rules, err := keyed.Options[*Call, Part](o).Decider("grpclimit", "PeerIP, Metadata", "%v", callOf, Part.made)
+	rules, err := keyed.Options[*Call, Part](o).Decider("grpclimit", "PeerIP, Metadata", callOf, Part.made)
 	if err != nil {
 		return nil, err
 	}

@@ -119,7 +119,7 @@ type KeyOptions struct {
 
 // NewKeyDecider returns a decider by limits that hold for each key.
 func NewKeyDecider(o KeyOptions) (*Decider, error) {
-	rules, err := keyed.Options[*http.Request, Part](o).Decider("httplimit", "PeerIP, Header", "%d", requestOf, Part.made)
+	rules, err := keyed.Options[*http.Request, Part](o).Decider("httplimit", "PeerIP, Header", requestOf, Part.made)
 	if err != nil {
 		return nil, err
 	}

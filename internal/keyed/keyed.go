@@ -23,10 +23,9 @@ type Options[R, P any] struct {
 	OnStoreError policy.Fallback
 }
 
-// Decider returns a decider by a policy of one rule. Errors begin with the edge's name, name makers of parts,
-// and show a fallback that is not accepted with verb.
-func (o Options[R, P]) Decider(edge, makers, verb string, request func(*policy.Attributes) R, made func(P) (policy.Part, error)) (*policy.Decider, error) {
-	p, err := o.policy(makers, verb, request, made)
+// Decider returns a decider by a policy of one rule. Errors begin with the edge's name, and name makers of parts.
+func (o Options[R, P]) Decider(edge, makers string, request func(*policy.Attributes) R, made func(P) (policy.Part, error)) (*policy.Decider, error) {
+	p, err := o.policy(makers, request, made)
 	if err != nil {
 		return nil, fmt.Errorf("%s: KeyOptions%w", edge, err)
 	}
@@ -38,7 +37,7 @@ func (o Options[R, P]) Decider(edge, makers, verb string, request func(*policy.A
 }
 
 // policy returns the policy of one rule. Its errors continue the word KeyOptions.
-func (o Options[R, P]) policy(makers, verb string, request func(*policy.Attributes) R, made func(P) (policy.Part, error)) (*policy.Policy, error) {
+func (o Options[R, P]) policy(makers string, request func(*policy.Attributes) R, made func(P) (policy.Part, error)) (*policy.Policy, error) {
 	switch {
 	case o.Store == nil:
 		return nil, errors.New(".Store is missing; give one such as memory.New makes")
@@ -47,7 +46,7 @@ func (o Options[R, P]) policy(makers, verb string, request func(*policy.Attribut
 	case len(o.Key) == 0:
 		return nil, errors.New(".Key is empty; give parts such as PeerIP, or Constant for one budget shared by everybody")
 	case o.OnStoreError > policy.FallbackDeny:
-		return nil, fmt.Errorf(".OnStoreError is "+verb+"; give policy.FallbackAllow or policy.FallbackDeny", o.OnStoreError)
+		return nil, fmt.Errorf(".OnStoreError is %d; give policy.FallbackAllow or policy.FallbackDeny", o.OnStoreError)
 	}
 	rule := policy.Rule{Limits: o.Limits, MaxWait: o.MaxWait, Ban: o.Ban, BanShared: o.BanShared, OnStoreError: o.OnStoreError}
 	for i := range o.Key {
