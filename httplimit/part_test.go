@@ -262,6 +262,7 @@ func FuzzQuery(f *testing.F) {
 	f.Add("a=1&b=2", "b")
 	f.Add("%61=%zz&a=+", "a")
 	f.Add("a;b=1&=&a", "a")
+	f.Add("a=1;2&a=3", "a")
 	f.Fuzz(func(t *testing.T, raw, name string) {
 		r := &http.Request{URL: &url.URL{RawQuery: raw}}
 		got, ok := httplimit.Attributes(r, nil).Values.Query(name)

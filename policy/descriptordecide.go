@@ -35,7 +35,6 @@ func (p *Policy) DecideDescriptors(ctx context.Context, store sluice.Store, doma
 	}
 	s := newScratch()
 	defer s.free()
-	s.listsToo = true
 	c := call{scratch: s, domain: d, requests: q, v: &v}
 	if c.match(); v.Refused == nil {
 		c.decide(ctx, store)

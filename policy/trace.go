@@ -286,7 +286,7 @@ func (p *Policy) TraceDescriptor(domain string, entries []Entry) DescriptorTrace
 	t.Rule = &r.Rule
 	s := newScratch()
 	defer s.free()
-	s.listsToo, s.peek = true, true
+	s.peek = true
 	q := []DescriptorRequest{{Entries: entries, Cost: 1}}
 	v := DescriptorVerdict{Descriptors: make([]DescriptorResult, 1)}
 	c := call{scratch: s, domain: d, requests: q, v: &v}

@@ -242,3 +242,16 @@ func TestTraceAgreesWithDecisions(t *testing.T) {
 		t.Errorf("only %d rules matched", matched)
 	}
 }
+
+// The trace of a descriptor names the list that denies it, and its requests to the store take nothing.
+func TestDescriptorTraceTakesNothing(t *testing.T) {
+	rule := described("listed", 9, "listed")
+	rule.DenyKeys = [][]string{{"bad"}}
+	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{rule}})
+	if got := p.TraceDescriptor("d", entries("listed=bad")); got.Denied != sluice.ReasonListed || len(got.Results) != 1 || got.Results[0].Listed != policy.ListDeny {
+		t.Errorf("a listed key has the trace %+v", got)
+	}
+	if got := p.TraceDescriptor("d", entries("listed=good")); got.Denied != sluice.ReasonNone || len(got.Results) != 1 || !got.Results[0].Request.Peek {
+		t.Errorf("another key has the trace %+v", got)
+	}
+}
