@@ -92,7 +92,7 @@ func exported(t *testing.T, folder string) []string {
 // documented returns the documentation of a folder's package.
 func documented(t *testing.T, folder string) *doc.Package {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join("../..", folder, "*.go"))
+	paths, err := filepath.Glob(filepath.Join("..", "..", folder, "*.go"))
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("%s has no package: %v", folder, err)
 	}
