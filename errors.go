@@ -8,11 +8,10 @@ import (
 
 // Errors that callers can distinguish with errors.Is.
 var (
-	// ErrNever means that the cost is more than the limit can ever give. Errors that wrap it name the limit and the
-	// cost.
+	// ErrNever means that the cost is more than the limit can ever give. The errors of Wait name the limit and the cost.
 	ErrNever = errors.New("sluice: the cost is more than the limit can ever give")
-	// ErrDeadline means that the wait would last beyond the context's deadline. It wraps context.DeadlineExceeded, and
-	// errors that wrap it name the limit and the cost.
+	// ErrDeadline means that the wait would last beyond the context's deadline. It wraps
+	// context.DeadlineExceeded. The errors of Wait name the limit and the cost.
 	ErrDeadline error = &sentinel{"sluice: the wait would last beyond the deadline", context.DeadlineExceeded}
 	// ErrEnded means that the reservation or lease has already ended.
 	ErrEnded = errors.New("sluice: already ended")

@@ -88,8 +88,8 @@ func (l *Limiter) Limit() *Limit { return l.limit.Load() }
 // Request returns the request for one unit of a key. It is shorthand for RequestN(key, 1).
 func (l *Limiter) Request(key Key) Request { return l.RequestN(key, 1) }
 
-// RequestN returns the request for n units of a key, for [AllowAll], [ReserveAll] and the methods of a store. The
-// function of NewLimiterFunc gets a context without an end here.
+// RequestN returns the request for n units of a key, for [AllowAll], [ReserveAll] and the methods of a store. It calls the
+// function of NewLimiterFunc with context.Background().
 func (l *Limiter) RequestN(key Key, n int64) Request {
 	return l.request(context.Background(), key, n)
 }

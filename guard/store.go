@@ -47,8 +47,8 @@ var (
 	_ sluice.LocalDecider = (*Store)(nil)
 )
 
-// New returns a store that guards Options.Store. The error names the missing or wrong option. New starts no goroutine,
-// so that there is no Close: close Options.Store and Options.Local.
+// New returns a store that guards Options.Store. The error names the missing or wrong option. A guard starts no
+// goroutine and has no Close: close Options.Store and Options.Local.
 func New(o Options) (*Store, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
