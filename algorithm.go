@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/algo"
 )
 
 // Algorithm is one of TokenBucket, LeakyBucket, FixedWindow, SlidingWindow,
@@ -73,14 +73,24 @@ type FixedWindow struct {
 }
 
 // CalendarUnit is a period of the calendar.
-type CalendarUnit = algo.Unit
+type CalendarUnit uint8
 
 // The calendar's periods. Weeks begin on Monday.
 const (
-	CalendarDay   = algo.Day
-	CalendarWeek  = algo.Week
-	CalendarMonth = algo.Month
+	CalendarDay   = CalendarUnit(algo.Day)
+	CalendarWeek  = CalendarUnit(algo.Week)
+	CalendarMonth = CalendarUnit(algo.Month)
 )
+
+var unitNames = [...]string{CalendarDay: "day", CalendarWeek: "week", CalendarMonth: "month"}
+
+// String returns the unit's name.
+func (u CalendarUnit) String() string {
+	if int(u) < len(unitNames) {
+		return unitNames[u]
+	}
+	return "unknown"
+}
 
 // SlidingWindow counts units in cells, each a part of the period. The oldest cell counts as a
 // whole until it has left. So no interval of one period ever sees more than the count of Rate. A

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"time"
 
-	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/algo"
 )
 
 // The largest numbers that limits accept.
@@ -193,7 +193,7 @@ func (w FixedWindow) compile(p *algo.Params) *LimitError {
 		if err := between("Rate", w.Rate.count, 1, maxUnits); err != nil {
 			return err
 		}
-		c := &algo.Calendar{Unit: w.Calendar, Zone: w.complete().(FixedWindow).Zone}
+		c := &algo.Calendar{Unit: algo.Unit(w.Calendar), Zone: w.complete().(FixedWindow).Zone}
 		p.Fixed = algo.FixedWindow{Count: w.Rate.count, Length: c.Longest(), CountDenied: w.CountDenied, Calendar: c}
 		return nil
 	}

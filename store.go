@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/algo"
 )
 
 // Store keeps the state of limits and owns the clock. Most programs pass one to [NewLimiter] and

@@ -1,7 +1,7 @@
 package memory
 
 import (
-	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/algo"
 )
 
 // A state that does not fit into its entry is in a block of the shard's slab. T of the entry is a

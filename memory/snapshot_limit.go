@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/algo"
 )
 
 // savedLimit is a limit in saved states: the number by which states refer to it, its name, and the
@@ -46,7 +46,7 @@ func describeLimit(number uint64, l *sluice.Limit) savedLimit {
 			s.flags |= flagOpened
 		}
 		if a.Calendar != 0 {
-			c := algo.Calendar{Unit: a.Calendar, Zone: a.Zone}
+			c := algo.Calendar{Unit: algo.Unit(a.Calendar), Zone: a.Zone}
 			s.zone, s.offset = a.Zone.String(), int64(c.ZoneID().Winter)
 		}
 	case sluice.SlidingWindow:

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/algo"
 )
 
 // returning are limits of all algorithms whose states are fresh again after 100 ms or less.

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/algo"
 )
 
 // version is a store's record of a limit. Entries refer to a version by its index. The store needs

@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/algo"
 )
 
 // maxBatch bounds the requests of a batch, because a script blocks the server.

@@ -1,6 +1,6 @@
 package redisstore
 
-import "github.com/sluicehq/sluice/algo"
+import "github.com/sluicehq/sluice/internal/algo"
 
 var bucketKind = kind{
 	script:  "bucket",

@@ -1,7 +1,7 @@
 package redisstore
 
 import (
-	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/algo"
 )
 
 // exact is the bound of the integers that scripts compute with. tooMany replaces all larger

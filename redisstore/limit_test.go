@@ -7,7 +7,7 @@ import (
 	"time"
 	_ "time/tzdata" // this release of Go has the same zones on every system
 
-	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/algo"
 )
 
 // calendars have days of 22 to 26 hours, and odd beginnings.

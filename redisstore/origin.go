@@ -1,6 +1,6 @@
 package redisstore
 
-import "github.com/sluicehq/sluice/algo"
+import "github.com/sluicehq/sluice/internal/algo"
 
 // origin is how the numbers are read under which a state was kept. They are at the end of its
 // text.

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/algo"
 )
 
 //go:embed scripts/*.lua

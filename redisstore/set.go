@@ -3,7 +3,7 @@ package redisstore
 import (
 	"encoding/binary"
 
-	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/algo"
 )
 
 // logKind keeps a sliding log as a sorted set of its entries. A view has one or two of

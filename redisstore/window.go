@@ -3,7 +3,7 @@ package redisstore
 import (
 	"hash/fnv"
 
-	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/algo"
 )
 
 // windowKind keeps the time to live of windows: see docs/adr/0047.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/algo"
 )
 
 // TestGrantsOfLargestLimits grants, reports and loses the most units that a limit can have. The sums

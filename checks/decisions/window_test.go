@@ -12,9 +12,9 @@ import (
 	_ "time/tzdata" // the zones of this release of Go, on every system
 
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/algo"
 	"github.com/sluicehq/sluice/checks/adapters"
 	"github.com/sluicehq/sluice/checks/redistest"
+	"github.com/sluicehq/sluice/internal/algo"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/redisstore"
 	"github.com/sluicehq/sluice/storetest"

@@ -46,21 +46,21 @@ type room struct {
 // Groups of rooms that several rows share.
 var (
 	// belowPolicy is what the packages below policy import.
-	belowPolicy = []string{domain, "algo"}
+	belowPolicy = []string{domain, "internal/algo"}
 
 	// belowEdge is what an edge imports. It has no store.
-	belowEdge = []string{removals, "httplimit", "gate", "bandwidth", "policy", domain, "algo"}
+	belowEdge = []string{removals, "httplimit", "gate", "bandwidth", "policy", domain}
 
 	// stores hold state. Code takes a sluice.Store; only the server's app and cli choose one.
 	stores = []string{"memory", "redisstore", "hybrid", "guard", "rueidisstore", "goredisstore"}
 
 	// aStore is what each of our stores imports.
-	aStore = []string{"internal/translate", domain, "algo"}
+	aStore = []string{"internal/translate", domain, "internal/algo"}
 
 	// moduleOne is the library. Its tests may use all of it, since a runnable
 	// example needs a store and every store runs the contract.
 	moduleOne = []string{
-		domain, "algo", "memory", "redisstore", "hybrid", "guard", "storetest",
+		domain, "internal/algo", "memory", "redisstore", "hybrid", "guard", "storetest",
 		"bandwidth", "policy", "gate", "httplimit",
 	}
 
@@ -74,8 +74,8 @@ var house = []room{
 	// Module 1, the library.
 	{oracleRoom, nil, nil, "the oracle computes from definitions; it must not use the code that tests compare with it"},
 	{granttest, join(aStore, []string{oracleRoom}), []string{"memory"}, "granttest is a store of the oracle, for tests; only tests import it"},
-	{"algo", nil, join(moduleOne, []string{oracleRoom}), "algo is pure arithmetic over its arguments; pass in what it needs"},
-	{domain, []string{"algo"}, moduleOne, "the domain imports algo only; declare an interface here and let the other room implement it"},
+	{"internal/algo", nil, join(moduleOne, []string{oracleRoom}), "algo is pure arithmetic over its arguments; pass in what it needs"},
+	{domain, []string{"internal/algo"}, moduleOne, "the domain imports algo only; declare an interface here and let the other room implement it"},
 	{"internal/translate", belowPolicy, moduleOne, "translate converts between the domain and algo; it keeps no state"},
 	{"internal/retry", nil, nil, "retry works on times and functions only; pass in what it repeats"},
 	{"internal/runqueue", nil, nil, "runqueue reads what the system counts, for tests"},
@@ -92,18 +92,18 @@ var house = []room{
 	{unmetRoom, nil, nil, "condition names what policy explains; it imports nothing"},
 	{inPolicy, []string{inPolicy, spellings, faultRoom, domain}, nil, "a room of policy works on texts and keys; rules and requests belong to policy"},
 	{"policy", join(belowPolicy, []string{inPolicy, spellings, faultRoom, unmetRoom}), moduleOne, "policy decides through a sluice.Store; matchers and protocols are interfaces here"},
-	{"gate", []string{"internal/retry", "bandwidth", "policy", domain, "algo"}, moduleOne, "gate carries verdicts out; protocols belong to the edges"},
+	{"gate", []string{"internal/retry", "bandwidth", "policy", domain}, moduleOne, "gate carries verdicts out; protocols belong to the edges"},
 	{keyedRoom, []string{"policy", domain}, nil, "keyed makes deciders of options; requests and protocols belong to the edges"},
 	{"httplimit", []string{keyedRoom, spellings, removals, "gate", "bandwidth", "policy", "memory", domain}, join(moduleOne, []string{"internal/runqueue"}), "httplimit translates to policy and gate; take a sluice.Store"},
 	{"examples", moduleOne, nil, "an example uses the library only"},
 
 	// Modules over the library.
-	{"rueidisstore", []string{"redisstore", domain, "algo"}, moduleOne, "an adapter gives its client to redisstore, and does no more"},
-	{"goredisstore", []string{"redisstore", domain, "algo"}, moduleOne, "an adapter gives its client to redisstore, and does no more"},
+	{"rueidisstore", []string{"redisstore", domain}, moduleOne, "an adapter gives its client to redisstore, and does no more"},
+	{"goredisstore", []string{"redisstore", domain}, moduleOne, "an adapter gives its client to redisstore, and does no more"},
 	{"grpclimit", []string{keyedRoom, "httplimit", "gate", "policy", "memory", domain}, moduleOne, "grpclimit translates calls to policy and gate; take a sluice.Store"},
 	{fileReader, []string{domain}, nil, "reader reads the settings of any room; give it what it needs as a tag or a method of the setting"},
 	{conditions, []string{fileReader, "policy", domain}, moduleOne, "expression is a matcher of policy"},
-	{fileRules, []string{removals, fileReader, conditions, "policy", domain, "algo"}, moduleOne, "rules has no setting of the server; put it into the room that it configures"},
+	{fileRules, []string{removals, fileReader, conditions, "policy", domain}, moduleOne, "rules has no setting of the server; put it into the room that it configures"},
 	{envoyFiles, []string{fileReader, fileRules, "policy", domain}, moduleOne, "envoy makes rules of files"},
 	{"policyfile", []string{fileReader, conditions, fileRules, "policy"}, moduleOne, "policyfile turns text into a policy; let app connect it with stores and edges"},
 
@@ -123,7 +123,7 @@ var house = []room{
 	{pipelines, []string{domain}, moduleOne, "pipeline decides through a sluice.Store; policies and protocols belong to the edges"},
 	{reported, belowEdge, moduleOne, "gateway decides about the requests that gateways report; protocols belong to the edges"},
 	{edgetest, join(belowEdge, []string{"memory", "policyfile", reported}), nil, "edgetest is for tests of edges; only tests import it"},
-	{edges, join(belowEdge, []string{fileReader, secrets, observing, inWords, wireTypes, listening, reported, pipelines, sharedRoom}), join(moduleOne, []string{"policyfile", edgetest, "internal/runqueue"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
+	{edges, join(belowEdge, []string{"internal/algo", fileReader, secrets, observing, inWords, wireTypes, listening, reported, pipelines, sharedRoom}), join(moduleOne, []string{"policyfile", edgetest, "internal/runqueue"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
 
 	// Checks may use everything. Only bench uses it, for its servers and processes.
 	{"checks", join(moduleOne, stores, []string{"grpclimit", "policyfile", oracleRoom, granttest, "internal/runqueue"}), nil, "checks works on public packages"},

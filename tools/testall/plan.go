@@ -29,7 +29,7 @@ var early = []string{
 
 // plain are the packages whose tests run without the race detector, with the reason.
 var plain = map[string]string{
-	"algo":                     "pure functions",
+	"internal/algo":            "pure functions",
 	"bench":                    "prints measurements",
 	"bench/figures":            "one goroutine writes tables",
 	"bench/floor":              "code for comparisons, which no user runs",

@@ -14,7 +14,7 @@ import (
 // TestPlan: each package is in the runs that the tables say, early packages come first, and a
 // run without packages is left out.
 func TestPlan(t *testing.T) {
-	all := []string{ours, ours + "/algo", ours + "/memory", ours + "/checks/faults", ours + "/bandwidth", ours + "/bench/peers"}
+	all := []string{ours, ours + "/internal/algo", ours + "/memory", ours + "/checks/faults", ours + "/bandwidth", ours + "/bench/peers"}
 	for _, tc := range []struct {
 		packages []string
 		tier     tier
@@ -23,20 +23,20 @@ func TestPlan(t *testing.T) {
 	}{
 		{all, day, false, map[string][]string{
 			"with the race detector":    {"checks/faults", ".", "bandwidth"},
-			"without the race detector": {"algo", "memory"},
+			"without the race detector": {"internal/algo", "memory"},
 			"lone tests":                {"."},
 			"crowded tests":             {"memory"},
 			"timed tests":               {"checks/faults"},
 			"paced tests":               {"bandwidth"},
 			"tests on 32 bits":          {".", "memory"},
 		}},
-		{all, quick, false, map[string][]string{"quick tests": {".", "algo", "memory", "bandwidth"}}},
+		{all, quick, false, map[string][]string{"quick tests": {".", "internal/algo", "memory", "bandwidth"}}},
 		{all, night, false, map[string][]string{"harnesses": {"bench/peers"}, "nightly tests": {"checks/faults"}}},
 		{all, day, true, map[string][]string{
 			"with the race detector":    {"checks/faults", ".", "bandwidth"},
-			"without the race detector": {"algo", "memory", "bench/peers"},
+			"without the race detector": {"internal/algo", "memory", "bench/peers"},
 		}},
-		{all[1:2], day, false, map[string][]string{"without the race detector": {"algo"}}},
+		{all[1:2], day, false, map[string][]string{"without the race detector": {"internal/algo"}}},
 	} {
 		if !runsNarrow {
 			delete(tc.want, "tests on 32 bits")

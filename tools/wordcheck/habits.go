@@ -175,7 +175,7 @@ var habits = []habit{
 		name:    "slot",
 		pattern: `\bslots?\b`,
 		instead: "entry; a slot is a hash slot of a Redis cluster",
-		folders: []string{"memory", "algo", "policy", "gate", "docs/adr/0001-entries-of-32-bytes.md", "docs/adr/0003-decisions-lock-one-entry.md"},
+		folders: []string{"memory", "internal/algo", "policy", "gate", "docs/adr/0001-entries-of-32-bytes.md", "docs/adr/0003-decisions-lock-one-entry.md"},
 		names:   true,
 	},
 	{

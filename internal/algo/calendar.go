@@ -12,16 +12,6 @@ const (
 	Month
 )
 
-var unitNames = [...]string{Day: "day", Week: "week", Month: "month"}
-
-// String returns the unit's name.
-func (u Unit) String() string {
-	if int(u) < len(unitNames) {
-		return unitNames[u]
-	}
-	return "unknown"
-}
-
 // Calendar computes the boundaries of days, weeks (from Monday) or months in a time zone. A day
 // of 22 to 26 hours is one day.
 type Calendar struct {

@@ -5,7 +5,7 @@ import (
 	"time"
 	_ "time/tzdata" // the same zones on every system
 
-	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/algo"
 )
 
 // zones skip midnights, repeat them, skip a whole day, or are odd.

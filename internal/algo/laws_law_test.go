@@ -3,7 +3,7 @@ package algo_test
 import (
 	"testing"
 
-	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/algo"
 )
 
 // forAll checks a law of all algorithms.

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/algo"
 )
 
 // TestBucketOwesNoMoreThanItsBound: beyond the most units, or the most ticks, a waiting request

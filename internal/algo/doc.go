@@ -23,7 +23,7 @@
 // out for more than a period beyond what the limit demands anyway. Leases move too, and keep the
 // time that they had left.
 //
-// Most programs use these algorithms through a store; this package is for authors of stores.
+// Programs use these algorithms through a store; this package is for the stores of this repository.
 // Values of its types are immutable once made and safe for concurrent use. Callers lock a state
 // while they use it.
 package algo
