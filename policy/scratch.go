@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"sync"
 	"time"
@@ -119,6 +120,11 @@ func (s *scratch) add(r *rule, class int, cost int64, maxWait time.Duration) *Ve
 		return nil
 	}
 	q := s.choose(r, key)
+	if r.LimitsFor != nil && !q.fixed() {
+		if denied := s.limitsFor(q); denied != nil {
+			return denied
+		}
+	}
 	switch {
 	case q.reason != sluice.ReasonNone && r.role == RoleEnforced && !s.listsToo:
 		return denial(q.reason, r)
@@ -150,6 +156,24 @@ func (s *scratch) choose(r *rule, key keys.Ref) *selection {
 		}
 	}
 	return q
+}
+
+// limitsFor takes the limits that the rule's LimitsFor returns for the request, if any. If one is nil, it returns the
+// verdict of a request that no store can decide.
+func (s *scratch) limitsFor(q *selection) *Verdict {
+	limits := q.rule.LimitsFor(&s.attributes)
+	if len(limits) == 0 {
+		return nil
+	}
+	for _, l := range limits {
+		if err := (&sluice.Request{Limit: l, Peek: true}).Check(); err != nil {
+			v := denial(sluice.ReasonNever, q.rule)
+			v.Err = fmt.Errorf("policy: LimitsFor: %w", err)
+			return v
+		}
+	}
+	q.set = new(compiler).newSet(q.rule, limits, true)
+	return nil
 }
 
 // denial returns the verdict of a request that a rule refuses without the store.
