@@ -142,7 +142,7 @@ func Example_apiKey() {
 	decider, err := httplimit.NewKeyDecider(httplimit.KeyOptions{
 		Store:  store,
 		Limits: []*sluice.Limit{limit},
-		Key:    []httplimit.Part{httplimit.Header("X-Api-Key", httplimit.MissingDeny)},
+		Key:    []policy.Part{policy.Header("X-Api-Key").IfMissing(policy.MissingDeny)},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -165,6 +165,40 @@ func Example_apiKey() {
 	// Output:
 	// 200
 	// 400
+}
+
+func Example_plans() {
+	store := newStore()
+	paying := false
+	pays := func(*http.Request) bool { return paying }
+
+	free := []*sluice.Limit{sluice.MustLimit("api", sluice.TokenBucket{Rate: sluice.PerMinute(10)})}
+	paid := []*sluice.Limit{sluice.MustLimit("api", sluice.TokenBucket{Rate: sluice.PerMinute(1000)})}
+	decider, err := httplimit.NewKeyDecider(httplimit.KeyOptions{
+		Store:  store,
+		Limits: free,
+		LimitsFor: func(r *http.Request) []*sluice.Limit {
+			if pays(r) {
+				return paid
+			}
+			return nil // Limits
+		},
+		Key: []policy.Part{policy.Header("X-Tenant").IfMissing(policy.MissingDeny)},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	for _, paying = range []bool{false, false, true} { // the tenant pays after two requests
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("X-Tenant", "acme")
+		v := decider.Decide(r)
+		fmt.Println(v.Tightest.Remaining)
+	}
+	// Output:
+	// 9
+	// 8
+	// 997
 }
 
 func Example_policy() {

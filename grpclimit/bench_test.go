@@ -25,7 +25,7 @@ func BenchmarkCall(b *testing.B) {
 		Name: "orders", Match: policy.Match{Paths: []string{"/shop.v1.Orders/*"}}, Key: []policy.Part{policy.Header("x-user")},
 		Limits: []*sluice.Limit{sluice.MustLimit("", never)},
 	})
-	peer := keyed(never, grpclimit.PeerIP(grpclimit.MissingShared))
+	peer := keyed(never, policy.ClientIP())
 	for name, o := range map[string][]grpc.ServerOption{
 		"bare":             {grpc.ChainUnaryInterceptor(bare)},
 		"key":              limited(b, peer, grpclimit.ServerOptions{}),

@@ -105,7 +105,7 @@ func TestSetPolicy(t *testing.T) {
 }
 
 func TestDeciderErrors(t *testing.T) {
-	store, limits, key := must(memory.New(memory.Options{})), []*sluice.Limit{perDay(1)}, []grpclimit.Part{grpclimit.Constant("all")}
+	store, limits, key := must(memory.New(memory.Options{})), []*sluice.Limit{perDay(1)}, []policy.Part{policy.Constant("all")}
 	for text, o := range map[string]grpclimit.KeyOptions{
 		"KeyOptions.Store":        {Limits: limits, Key: key},
 		"KeyOptions.Limits":       {Store: store, Key: key},

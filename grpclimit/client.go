@@ -233,7 +233,7 @@ func (c *Client) await(ctx context.Context, wait time.Duration, waits *bool) boo
 //	…
 //	conn, err := grpc.NewClient(target, append(limit, credentials)...)
 func AtRate(rate string) ([]grpc.DialOption, error) {
-	d, err := atRate("AtRate", "calls", rate, Constant("calls"))
+	d, err := atRate("AtRate", "calls", rate, policy.Constant("calls"))
 	if err != nil {
 		return nil, err
 	}

@@ -207,7 +207,7 @@ func TestMessagesOfAClient(t *testing.T) {
 
 // Keys of a client: the target, metadata that it sends, and the method.
 func TestClientKeys(t *testing.T) {
-	d := keyed(sluice.TokenBucket{Rate: sluice.PerDay(1)}, grpclimit.Target(), grpclimit.Metadata("X-User", grpclimit.MissingShared), grpclimit.Method())
+	d := keyed(sluice.TokenBucket{Rate: sluice.PerDay(1)}, grpclimit.Target(), grpclimit.Metadata("X-User"), grpclimit.Method())
 	o := dialed(t, d, grpclimit.ClientOptions{MaxDelay: -1})
 	one, two := serve(t, &service{}, nil, o...), serveTCP(t, &service{}, nil, o...)
 	for _, conn := range []*grpc.ClientConn{one, two} {
@@ -242,7 +242,7 @@ func TestClientOptions(t *testing.T) {
 	var reported error
 	own := status.Error(codes.Aborted, "mine")
 	d := must(grpclimit.NewKeyDecider(grpclimit.KeyOptions{
-		Store: failing{}, Limits: []*sluice.Limit{perDay(1)}, Key: []grpclimit.Part{grpclimit.Constant("all")}, OnStoreError: policy.FallbackDeny,
+		Store: failing{}, Limits: []*sluice.Limit{perDay(1)}, Key: []policy.Part{policy.Constant("all")}, OnStoreError: policy.FallbackDeny,
 	}))
 	c := must(grpclimit.NewClient(d, grpclimit.ClientOptions{
 		OnError:  func(_ *grpclimit.Call, err error) { reported = err },
@@ -255,7 +255,7 @@ func TestClientOptions(t *testing.T) {
 	// The rule's own wait is shorter than the client's.
 	d = must(grpclimit.NewKeyDecider(grpclimit.KeyOptions{
 		Store: must(memory.New(memory.Options{})), Limits: []*sluice.Limit{sluice.MustLimit("l", sluice.TokenBucket{Rate: sluice.PerHour(60), Burst: 1})},
-		Key: []grpclimit.Part{grpclimit.Constant("all")}, MaxWait: sluice.NoWait,
+		Key: []policy.Part{policy.Constant("all")}, MaxWait: sluice.NoWait,
 	}))
 	conn := serve(t, &service{}, nil, dialed(t, d, grpclimit.ClientOptions{})...)
 	want(t, call(t.Context(), conn), codes.OK)

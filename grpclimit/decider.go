@@ -10,7 +10,6 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/httplimit"
-	"github.com/sluicehq/sluice/internal/keyed"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -80,10 +79,18 @@ type KeyOptions struct {
 	// Limits are the limits of each key: one limit or more, with different names. A call passes if all
 	// limits let it pass. All limits are charged, or none is. Required.
 	Limits []*sluice.Limit
-	// Key is the parts of the call that distinguish clients, such as PeerIP, or a Metadata key and the
-	// Method. Two calls have one key only if all parts are equal. For one budget shared by everybody,
-	// give Constant. Required.
-	Key []Part
+	// LimitsFor returns other limits for a call or message, such as of a customer's plan, and nil for Limits. It must
+	// return limits that the program keeps, not new ones: see sluice.Limit. If they have the names of Limits, used
+	// units stay used when the plan changes. Default: Limits for all calls.
+	LimitsFor func(c *Call) []*sluice.Limit
+	// Key is the parts of the call that distinguish clients, such as policy.ClientIP(), or a Metadata key and the
+	// Method. Two calls have one key only if all parts are equal. policy.Host() is the authority, which calls of a
+	// client lack. For the program's own values, give Function. For one budget shared by everybody, give
+	// policy.Global(). Required.
+	Key []policy.Part
+	// ClientIP finds the address for policy.ClientIP(). Default: the peer's address, without regard to metadata of
+	// proxies.
+	ClientIP *httplimit.ClientIP
 	// Cost returns how many units a call or message takes. With cost zero it takes none and passes,
 	// unless the key is banned or over its count. A call with a negative cost is refused. Default: one unit.
 	Cost func(c *Call) int64
@@ -104,11 +111,13 @@ type KeyOptions struct {
 
 // NewKeyDecider returns a decider by limits that hold for each key.
 func NewKeyDecider(o KeyOptions) (*Decider, error) {
-	rules, err := keyed.Options[*Call, Part](o).Decider("grpclimit", "PeerIP, Metadata", callOf, Part.made)
+	rules, err := edge(o.ClientIP).Decider(o.Store, policy.Rule{
+		Limits: o.Limits, Key: o.Key, MaxWait: o.MaxWait, Ban: o.Ban, BanShared: o.BanShared, OnStoreError: o.OnStoreError,
+	}, o.Cost, o.LimitsFor)
 	if err != nil {
 		return nil, err
 	}
-	hosts := slices.ContainsFunc(o.Key, func(p Part) bool { return p.part.Source == policy.FromHost })
+	hosts := slices.ContainsFunc(o.Key, func(p policy.Part) bool { return p.Source == policy.FromHost })
 	return &Decider{rules: rules, keyed: true, hosts: hosts}, nil
 }
 

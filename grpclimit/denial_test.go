@@ -111,7 +111,7 @@ func TestCodes(t *testing.T) {
 	}
 	t.Run("never", func(t *testing.T) {
 		d := must(grpclimit.NewKeyDecider(grpclimit.KeyOptions{
-			Store: must(memory.New(memory.Options{})), Limits: []*sluice.Limit{perDay(1)}, Key: []grpclimit.Part{grpclimit.Method()},
+			Store: must(memory.New(memory.Options{})), Limits: []*sluice.Limit{perDay(1)}, Key: []policy.Part{grpclimit.Method()},
 			Cost: func(c *grpclimit.Call) int64 { return int64(len(c.Message.(*text).Value)) },
 		}))
 		err := call(t.Context(), serve(t, &service{}, limited(t, d, grpclimit.ServerOptions{})))
@@ -122,7 +122,7 @@ func TestCodes(t *testing.T) {
 	})
 	t.Run("negative cost", func(t *testing.T) {
 		d := must(grpclimit.NewKeyDecider(grpclimit.KeyOptions{
-			Store: must(memory.New(memory.Options{})), Limits: []*sluice.Limit{perDay(1)}, Key: []grpclimit.Part{grpclimit.Service()},
+			Store: must(memory.New(memory.Options{})), Limits: []*sluice.Limit{perDay(1)}, Key: []policy.Part{grpclimit.Service()},
 			Cost: func(*grpclimit.Call) int64 { return -1 },
 		}))
 		want(t, call(t.Context(), serve(t, &service{}, limited(t, d, grpclimit.ServerOptions{}))), codes.InvalidArgument)

@@ -101,7 +101,7 @@ func Example() {
 	decider, err := grpclimit.NewKeyDecider(grpclimit.KeyOptions{
 		Store:  store,
 		Limits: []*sluice.Limit{sluice.MustLimit("api", sluice.TokenBucket{Rate: sluice.PerMinute(2)})},
-		Key:    []grpclimit.Part{grpclimit.Metadata("x-api-key", grpclimit.MissingDeny), grpclimit.Method()},
+		Key:    []policy.Part{grpclimit.Metadata("x-api-key").IfMissing(policy.MissingDeny), grpclimit.Method()},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -178,7 +178,7 @@ func ExampleNewServer() {
 // Faster messages wait, so flow control slows the client down.
 func ExampleServerOptions_received() {
 	store := must(memory.New(memory.Options{}))
-	client := []grpclimit.Part{grpclimit.PeerIP(grpclimit.MissingShared)}
+	client := []policy.Part{policy.ClientIP()}
 	streams := must(grpclimit.NewKeyDecider(grpclimit.KeyOptions{
 		Store: store, Key: client, Limits: []*sluice.Limit{sluice.MustLimit("streams", sluice.Concurrency{Max: 10})},
 	}))
@@ -192,8 +192,8 @@ func ExampleServerOptions_received() {
 }
 
 // A part can be anything of a call: here the name in the client's certificate.
-func ExamplePartFunc() {
-	name := grpclimit.PartFunc("certificate", func(c *grpclimit.Call) (string, bool) {
+func ExampleFunction() {
+	name := grpclimit.Function("certificate", func(c *grpclimit.Call) (string, bool) {
 		p, ok := peer.FromContext(c.Context())
 		if !ok {
 			return "", false
@@ -203,9 +203,9 @@ func ExamplePartFunc() {
 			return "", false
 		}
 		return tls.State.VerifiedChains[0][0].Subject.CommonName, true
-	}, grpclimit.MissingDeny)
+	}).IfMissing(policy.MissingDeny)
 	decider := must(grpclimit.NewKeyDecider(grpclimit.KeyOptions{
-		Store: must(memory.New(memory.Options{})), Key: []grpclimit.Part{name},
+		Store: must(memory.New(memory.Options{})), Key: []policy.Part{name},
 		Limits: []*sluice.Limit{sluice.MustLimit("api", sluice.TokenBucket{Rate: sluice.PerSecond(5)})},
 	}))
 	server := grpc.NewServer(must(grpclimit.NewServer(decider, grpclimit.ServerOptions{})).Options()...)
@@ -216,12 +216,12 @@ func ExamplePartFunc() {
 }
 
 // Behind proxies, the client is the last address that is not a trusted proxy.
-func ExampleClientIP() {
+func ExampleKeyOptions_clientIP() {
 	ip := must(httplimit.NewClientIP(httplimit.ClientIPOptions{
 		TrustedProxies: must(httplimit.ParseProxies("10.0.0.0/8", "127.0.0.1")),
 	}))
 	decider := must(grpclimit.NewKeyDecider(grpclimit.KeyOptions{
-		Store: must(memory.New(memory.Options{})), Key: []grpclimit.Part{grpclimit.ClientIP(ip, grpclimit.MissingDeny)},
+		Store: must(memory.New(memory.Options{})), ClientIP: ip, Key: []policy.Part{policy.ClientIP().IfMissing(policy.MissingDeny)},
 		Limits: []*sluice.Limit{sluice.MustLimit("api", sluice.FixedWindow{Rate: sluice.PerDay(1)})},
 	}))
 	server := grpc.NewServer(must(grpclimit.NewServer(decider, grpclimit.ServerOptions{})).Options()...)
@@ -239,7 +239,7 @@ func ExampleClientIP() {
 // A program can add to the status of a denial.
 func ExampleStatus() {
 	decider := must(grpclimit.NewKeyDecider(grpclimit.KeyOptions{
-		Store: must(memory.New(memory.Options{})), Key: []grpclimit.Part{grpclimit.PeerIP(grpclimit.MissingShared)},
+		Store: must(memory.New(memory.Options{})), Key: []policy.Part{policy.ClientIP()},
 		Limits: []*sluice.Limit{sluice.MustLimit("api", sluice.FixedWindow{Rate: sluice.PerDay(1)})},
 	}))
 	limiter := must(grpclimit.NewServer(decider, grpclimit.ServerOptions{
@@ -268,7 +268,7 @@ func ExampleStatus() {
 // Only failures use up the limit.
 func ExampleServerOptions_counts() {
 	decider := must(grpclimit.NewKeyDecider(grpclimit.KeyOptions{
-		Store: must(memory.New(memory.Options{})), Key: []grpclimit.Part{grpclimit.PeerIP(grpclimit.MissingShared)},
+		Store: must(memory.New(memory.Options{})), Key: []policy.Part{policy.ClientIP()},
 		Limits: []*sluice.Limit{sluice.MustLimit("failures", sluice.SlidingLog{Rate: sluice.PerHour(1)})},
 	}))
 	limiter := must(grpclimit.NewServer(decider, grpclimit.ServerOptions{

@@ -183,7 +183,7 @@ func TestErrorsHaveTheirCall(t *testing.T) {
 	errs := make(chan string, 9)
 	d := must(grpclimit.NewKeyDecider(grpclimit.KeyOptions{
 		Store:  unsettled{must(memory.New(memory.Options{}))},
-		Limits: []*sluice.Limit{sluice.MustLimit("l", sluice.LeakyBucket{Rate: sluice.PerHour(1), Queue: 9})}, Key: []grpclimit.Part{grpclimit.Constant("all")},
+		Limits: []*sluice.Limit{sluice.MustLimit("l", sluice.LeakyBucket{Rate: sluice.PerHour(1), Queue: 9})}, Key: []policy.Part{policy.Constant("all")},
 	}))
 	s := must(grpclimit.NewServer(d, grpclimit.ServerOptions{
 		MaxDelay: 9 * time.Hour, Counts: func(codes.Code) bool { return false },

@@ -21,7 +21,7 @@ import (
 )
 
 // once returns a connection to a server where each key has one call a day.
-func once(t *testing.T, parts ...grpclimit.Part) *grpc.ClientConn {
+func once(t *testing.T, parts ...policy.Part) *grpc.ClientConn {
 	t.Helper()
 	return serveTCP(t, &service{}, limited(t, keyed(sluice.TokenBucket{Rate: sluice.PerDay(1)}, parts...), grpclimit.ServerOptions{}))
 }
@@ -35,7 +35,7 @@ func sameKey(t *testing.T, conn *grpc.ClientConn, two ...context.Context) bool {
 }
 
 func TestKeysByMetadata(t *testing.T) {
-	key := grpclimit.Metadata("X-User", grpclimit.MissingShared)
+	key := grpclimit.Metadata("X-User")
 	if conn := once(t, key); sameKey(t, conn, with("x-user", "a"), with("x-user", "b")) {
 		t.Error("two users have one key")
 	}
@@ -56,8 +56,8 @@ func TestKeysByMetadata(t *testing.T) {
 	if conn := once(t, key.IfRepeated(policy.RepeatedShared)); !sameKey(t, conn, twice, t.Context()) {
 		t.Error("calls with several values have a budget of their own")
 	}
-	want(t, call(t.Context(), once(t, grpclimit.Metadata("x-user", grpclimit.MissingDeny))), codes.InvalidArgument)
-	conn := once(t, grpclimit.Metadata("x-user", grpclimit.MissingSkip))
+	want(t, call(t.Context(), once(t, grpclimit.Metadata("x-user").IfMissing(policy.MissingDeny))), codes.InvalidArgument)
+	conn := once(t, grpclimit.Metadata("x-user").IfMissing(policy.MissingSkip))
 	if sameKey(t, conn, t.Context(), t.Context()) {
 		t.Error("calls without the key are counted")
 	}
@@ -65,7 +65,7 @@ func TestKeysByMetadata(t *testing.T) {
 
 // Binary metadata is one key for all its spellings, and different bytes are different keys.
 func TestKeysByBinaryMetadata(t *testing.T) {
-	key := grpclimit.Metadata("x-id-bin", grpclimit.MissingShared)
+	key := grpclimit.Metadata("x-id-bin")
 	if conn := once(t, key); sameKey(t, conn, with("x-id-bin", "\x00\xff"), with("x-id-bin", "\x00\xfe")) {
 		t.Error("two ids have one key")
 	}
@@ -77,7 +77,7 @@ func TestKeysByBinaryMetadata(t *testing.T) {
 
 // A token has one key, however its scheme is written.
 func TestKeysByAuthorization(t *testing.T) {
-	conn := once(t, grpclimit.Metadata("authorization", grpclimit.MissingDeny))
+	conn := once(t, grpclimit.Metadata("authorization").IfMissing(policy.MissingDeny))
 	if !sameKey(t, conn, with("authorization", "Bearer abc"), with("authorization", "bearer  abc")) {
 		t.Error("spaces in a header escape the limit")
 	}
@@ -97,10 +97,10 @@ func TestKeysByMethodAndMessage(t *testing.T) {
 	_, err = exchange(open(t.Context(), conn), 0)
 	want(t, err, codes.ResourceExhausted)
 
-	conn = once(t, grpclimit.PartFunc("order", func(c *grpclimit.Call) (string, bool) {
+	conn = once(t, grpclimit.Function("order", func(c *grpclimit.Call) (string, bool) {
 		m, ok := c.Message.(*text)
 		return m.GetValue(), ok
-	}, grpclimit.MissingShared), grpclimit.Authority(grpclimit.MissingDeny))
+	}), policy.Host().IfMissing(policy.MissingDeny))
 	for _, order := range []string{"1", "2"} {
 		for _, code := range []codes.Code{codes.OK, codes.ResourceExhausted} {
 			want(t, conn.Invoke(t.Context(), create, wrapperspb.String(order), new(text)), code)
@@ -110,15 +110,17 @@ func TestKeysByMethodAndMessage(t *testing.T) {
 
 // The address is the peer's, unless trusted proxies report another one.
 func TestKeysByAddress(t *testing.T) {
-	if conn := once(t, grpclimit.PeerIP(grpclimit.MissingDeny)); !sameKey(t, conn, with("x-forwarded-for", "203.0.113.1"), with("x-forwarded-for", "203.0.113.2")) {
+	behind := func(ip *httplimit.ClientIP) *grpc.ClientConn {
+		return serveTCP(t, &service{}, limited(t, byAddress(ip), grpclimit.ServerOptions{}))
+	}
+	if conn := behind(nil); !sameKey(t, conn, with("x-forwarded-for", "203.0.113.1"), with("x-forwarded-for", "203.0.113.2")) {
 		t.Error("a client chooses its address")
 	}
 	other := must(httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: must(httplimit.ParseProxies("192.0.2.0/24"))}))
-	if conn := once(t, grpclimit.ClientIP(other, grpclimit.MissingDeny)); !sameKey(t, conn, with("x-forwarded-for", "203.0.113.1"), with("x-forwarded-for", "203.0.113.2")) {
+	if conn := behind(other); !sameKey(t, conn, with("x-forwarded-for", "203.0.113.1"), with("x-forwarded-for", "203.0.113.2")) {
 		t.Error("a peer that is not a proxy chooses its address")
 	}
 	proxy := must(httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: must(httplimit.ParseProxies("127.0.0.0/8", "10.0.0.0/8"))}))
-	part := grpclimit.ClientIP(proxy, grpclimit.MissingDeny)
 	for _, c := range []struct {
 		a, b []string
 		same bool
@@ -137,13 +139,13 @@ func TestKeysByAddress(t *testing.T) {
 			}
 			return with(pairs...)
 		}
-		if sameKey(t, once(t, part), ctx(c.a), ctx(c.b)) != c.same {
+		if sameKey(t, behind(proxy), ctx(c.a), ctx(c.b)) != c.same {
 			t.Errorf("%q and %q: one key is %v", c.a, c.b, !c.same)
 		}
 	}
-	want(t, call(with("x-forwarded-for", "nonsense"), once(t, part)), codes.InvalidArgument)
+	want(t, call(with("x-forwarded-for", "nonsense"), behind(proxy)), codes.InvalidArgument)
 	// A connection in memory has no address.
-	want(t, call(t.Context(), serve(t, &service{}, limited(t, keyed(sluice.TokenBucket{Rate: sluice.PerDay(1)}, part), grpclimit.ServerOptions{}))), codes.InvalidArgument)
+	want(t, call(t.Context(), serve(t, &service{}, limited(t, byAddress(proxy), grpclimit.ServerOptions{}))), codes.InvalidArgument)
 }
 
 // Rules find addresses, metadata, claims, attributes and the authority.
@@ -200,17 +202,18 @@ func (m matcher) Matches(a *policy.Attributes) bool {
 }
 
 func TestPartErrors(t *testing.T) {
-	for text, part := range map[string]grpclimit.Part{
-		"PartFunc has no function":   grpclimit.PartFunc("a", nil, grpclimit.MissingShared),
-		"PartFunc has no name":       grpclimit.PartFunc("", func(*grpclimit.Call) (string, bool) { return "", false }, grpclimit.MissingShared),
-		"Metadata has no key":        grpclimit.Metadata("", grpclimit.MissingShared),
-		"Constant is empty":          grpclimit.Constant(""),
-		"is the zero Part":           {},
-		"has an unknown OnMissing":   grpclimit.PeerIP(9),
-		"is not a name of a header":  grpclimit.Metadata("a b", grpclimit.MissingShared),
-		"a choice for several value": grpclimit.PeerIP(grpclimit.MissingShared).IfRepeated(policy.RepeatedFirst),
+	for text, part := range map[string]policy.Part{
+		"has no name or no function": grpclimit.Function("a", nil),
+		`"function:" has no name or`: grpclimit.Function("", func(*grpclimit.Call) (string, bool) { return "", false }),
+		`"header:" has no name`:      grpclimit.Metadata(""),
+		`"constant:" has no name`:    policy.Constant(""),
+		"has no source":              {},
+		"has an unknown OnMissing":   policy.ClientIP().IfMissing(9),
+		"is not a name of a header":  grpclimit.Metadata("a b"),
+		"a choice for several value": policy.ClientIP().IfRepeated(policy.RepeatedFirst),
+		"is a part for rules":        policy.Method(),
 	} {
-		_, err := grpclimit.NewKeyDecider(grpclimit.KeyOptions{Store: failing{}, Limits: []*sluice.Limit{perDay(1)}, Key: []grpclimit.Part{part}})
+		_, err := grpclimit.NewKeyDecider(grpclimit.KeyOptions{Store: failing{}, Limits: []*sluice.Limit{perDay(1)}, Key: []policy.Part{part}})
 		if err == nil || !strings.HasPrefix(err.Error(), "grpclimit: KeyOptions") || !strings.Contains(err.Error(), text) {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -243,7 +246,7 @@ func TestKeysOfPeersAtASocket(t *testing.T) {
 	}
 	for name, trust := range map[string]bool{"10.0.0.1:80": false, "10.0.0.2:80": true} {
 		ip := must(httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: must(httplimit.ParseProxies("10.0.0.0/8")), TrustUnix: trust}))
-		server := limited(t, keyed(sluice.TokenBucket{Rate: sluice.PerDay(1)}, grpclimit.ClientIP(ip, grpclimit.MissingDeny)), grpclimit.ServerOptions{})
+		server := limited(t, byAddress(ip), grpclimit.ServerOptions{})
 		l, err := net.Listen("unix", "server")
 		if err != nil {
 			t.Fatal(err)

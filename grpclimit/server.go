@@ -200,9 +200,9 @@ func (s *Server) admit(c *Call) (p pass, err error) {
 //
 // The client is the peer of the connection; an IPv6 client is its /64 network. No metadata that a client
 // can send chooses another budget. Behind a proxy all calls come from one peer: use NewKeyDecider there,
-// with ClientIP.
+// with a ClientIP.
 func PerClient(rate string) ([]grpc.ServerOption, error) {
-	d, err := atRate("PerClient", "per-client", rate, PeerIP(MissingShared))
+	d, err := atRate("PerClient", "per-client", rate, policy.ClientIP())
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +214,7 @@ func PerClient(rate string) ([]grpc.ServerOption, error) {
 }
 
 // atRate returns a decider by a token bucket, over a memory store of its own.
-func atRate(function, name, rate string, part Part) (*Decider, error) {
+func atRate(function, name, rate string, part policy.Part) (*Decider, error) {
 	r, err := sluice.ParseRate(rate)
 	if err != nil {
 		return nil, fmt.Errorf("grpclimit: %s: %w", function, err)
@@ -227,7 +227,7 @@ func atRate(function, name, rate string, part Part) (*Decider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("grpclimit: %s: %w", function, err)
 	}
-	return NewKeyDecider(KeyOptions{Store: store, Limits: []*sluice.Limit{limit}, Key: []Part{part}})
+	return NewKeyDecider(KeyOptions{Store: store, Limits: []*sluice.Limit{limit}, Key: []policy.Part{part}})
 }
 
 // FromContext returns the verdict from the context of a call, if the server keeps it there: see

@@ -191,7 +191,7 @@ func TestOnStoreError(t *testing.T) {
 	for fallback, code := range map[policy.Fallback]codes.Code{policy.FallbackDefault: codes.OK, policy.FallbackAllow: codes.OK, policy.FallbackDeny: codes.Unavailable} {
 		var reported error
 		d := must(grpclimit.NewKeyDecider(grpclimit.KeyOptions{
-			Store: failing{}, Limits: []*sluice.Limit{perDay(1)}, Key: []grpclimit.Part{grpclimit.Constant("all")}, OnStoreError: fallback,
+			Store: failing{}, Limits: []*sluice.Limit{perDay(1)}, Key: []policy.Part{policy.Constant("all")}, OnStoreError: fallback,
 		}))
 		conn := serve(t, &service{}, limited(t, d, grpclimit.ServerOptions{OnError: func(_ *grpclimit.Call, err error) { reported = err }}))
 		err := call(t.Context(), conn)

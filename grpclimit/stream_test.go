@@ -72,7 +72,7 @@ func TestMessagesOfAServer(t *testing.T) {
 func TestMessagesWait(t *testing.T) {
 	slow := must(grpclimit.NewKeyDecider(grpclimit.KeyOptions{
 		Store: must(memory.New(memory.Options{})), Limits: []*sluice.Limit{sluice.MustLimit("m", sluice.TokenBucket{Rate: sluice.PerSecond(50), Burst: 1})},
-		Key: []grpclimit.Part{grpclimit.Constant("all")}, MaxWait: time.Minute,
+		Key: []policy.Part{policy.Constant("all")}, MaxWait: time.Minute,
 	}))
 	fast := keyed(sluice.TokenBucket{Rate: sluice.PerSecond(1000)})
 	for name, conn := range map[string]*grpc.ClientConn{
@@ -121,7 +121,7 @@ func TestMessagesByAPolicy(t *testing.T) {
 func TestMessagesOfAClientThatLeaves(t *testing.T) {
 	d := must(grpclimit.NewKeyDecider(grpclimit.KeyOptions{
 		Store: must(memory.New(memory.Options{})), Limits: []*sluice.Limit{sluice.MustLimit("m", sluice.LeakyBucket{Rate: sluice.PerHour(1), Queue: 9})},
-		Key: []grpclimit.Part{grpclimit.Constant("all")},
+		Key: []policy.Part{policy.Constant("all")},
 	}))
 	handled := make(chan error, 1)
 	waiting := make(chan struct{}, 9)

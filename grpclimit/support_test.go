@@ -19,6 +19,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/grpclimit"
+	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -125,12 +126,20 @@ func with(pairs ...string) context.Context {
 }
 
 // keyed returns a decider by one limit, or panics.
-func keyed(a sluice.Algorithm, parts ...grpclimit.Part) *grpclimit.Decider {
+func keyed(a sluice.Algorithm, parts ...policy.Part) *grpclimit.Decider {
 	if len(parts) == 0 {
-		parts = []grpclimit.Part{grpclimit.Constant("all")}
+		parts = []policy.Part{policy.Constant("all")}
 	}
 	return must(grpclimit.NewKeyDecider(grpclimit.KeyOptions{
 		Store: must(memory.New(memory.Options{})), Limits: []*sluice.Limit{sluice.MustLimit("api", a)}, Key: parts,
+	}))
+}
+
+// byAddress returns a decider that gives each client one call a day, or panics. Calls without an address are refused.
+func byAddress(ip *httplimit.ClientIP) *grpclimit.Decider {
+	return must(grpclimit.NewKeyDecider(grpclimit.KeyOptions{
+		Store: must(memory.New(memory.Options{})), Limits: []*sluice.Limit{perDay(1)}, ClientIP: ip,
+		Key: []policy.Part{policy.ClientIP().IfMissing(policy.MissingDeny)},
 	}))
 }
 

@@ -19,7 +19,7 @@ func TestAmbiguousRequests(t *testing.T) {
 	handled := 0
 	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { handled++ })
 	rules := governed(t, storeAt(t, &clock), httplimit.PolicyOptions{}, policy.Options{Shadow: true})
-	keys := keyed(t, httplimit.KeyOptions{Store: storeAt(t, &clock), Limits: hourly(1 << 30), Key: []httplimit.Part{httplimit.Host(httplimit.MissingShared), httplimit.Path()}})
+	keys := keyed(t, httplimit.KeyOptions{Store: storeAt(t, &clock), Limits: hourly(1 << 30), Key: []policy.Part{policy.Host(), policy.Path()}})
 	for name, d := range map[string]*httplimit.Decider{"rules": rules, "keys": keys} {
 		h := wrap(t, d, httplimit.Options{}, next)
 		for _, c := range []struct {
@@ -76,7 +76,7 @@ func TestHostHeader(t *testing.T) {
 	r := get("/", "Host: forged.example")
 	r.Header["Host"] = []string{"forged.example"}
 	r.Host = "a.example"
-	if got := keyOf(t, httplimit.Header("Host", httplimit.MissingShared), r); got != "a.example" {
+	if got := keyOf(t, policy.Header("Host"), r); got != "a.example" {
 		t.Errorf("the key is %q", got)
 	}
 }
@@ -85,7 +85,7 @@ func TestHostHeader(t *testing.T) {
 // service reads the value without it, so each number of spaces would be a key of its own.
 func TestSpaceAroundValues(t *testing.T) {
 	clock := int64(1e6)
-	d := keyed(t, httplimit.KeyOptions{Store: storeAt(t, &clock), Limits: hourly(1 << 30), Key: []httplimit.Part{httplimit.Header("X-User", httplimit.MissingShared)}})
+	d := keyed(t, httplimit.KeyOptions{Store: storeAt(t, &clock), Limits: hourly(1 << 30), Key: []policy.Part{policy.Header("X-User")}})
 	for value, ok := range map[string]bool{"eve": true, "": true, "e v\te": true, " eve": false, "eve ": false, "\teve": false, "eve\t": false, " ": false} {
 		r := get("/")
 		r.Header["X-User"] = []string{value}

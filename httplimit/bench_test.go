@@ -62,26 +62,26 @@ func benchStore(b *testing.B) *memory.Store {
 	return store
 }
 
-func benchLimiter(b *testing.B, key httplimit.Part, o httplimit.Options) http.Handler {
+func benchLimiter(b *testing.B, ip *httplimit.ClientIP, o httplimit.Options) http.Handler {
 	b.Helper()
 	limit := sluice.MustLimit("api", sluice.TokenBucket{Rate: sluice.PerSecond(1_000_000_000 / 10)})
 	return wrap(b, keyed(b, httplimit.KeyOptions{
-		Store: benchStore(b), Limits: []*sluice.Limit{limit}, Key: []httplimit.Part{key},
+		Store: benchStore(b), Limits: []*sluice.Limit{limit}, Key: []policy.Part{policy.ClientIP()}, ClientIP: ip,
 	}), o, nothing)
 }
 
 func BenchmarkMiddleware(b *testing.B) {
-	h := benchLimiter(b, httplimit.PeerIP(httplimit.MissingShared), httplimit.Options{})
+	h := benchLimiter(b, nil, httplimit.Options{})
 	serve(b, h, "192.0.2.1:1234")
 }
 
 func BenchmarkMiddlewareIPv6(b *testing.B) {
-	h := benchLimiter(b, httplimit.PeerIP(httplimit.MissingShared), httplimit.Options{})
+	h := benchLimiter(b, nil, httplimit.Options{})
 	serve(b, h, "[2001:db8::1]:1234")
 }
 
 func BenchmarkMiddlewareXRateLimit(b *testing.B) {
-	h := benchLimiter(b, httplimit.PeerIP(httplimit.MissingShared), httplimit.Options{Headers: httplimit.HeaderOptions{Profile: httplimit.ProfileXRateLimit}})
+	h := benchLimiter(b, nil, httplimit.Options{Headers: httplimit.HeaderOptions{Profile: httplimit.ProfileXRateLimit}})
 	serve(b, h, "192.0.2.1:1234")
 }
 
@@ -90,7 +90,7 @@ func BenchmarkMiddlewareForwardedFor(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	h := benchLimiter(b, ip.Part(httplimit.MissingShared), httplimit.Options{})
+	h := benchLimiter(b, ip, httplimit.Options{})
 	r := httptest.NewRequest(http.MethodGet, "/api/items", nil)
 	r.RemoteAddr = "10.0.0.1:1234"
 	r.Header.Set("X-Forwarded-For", "6.6.6.6, 192.0.2.1, 10.0.0.2")
@@ -98,12 +98,12 @@ func BenchmarkMiddlewareForwardedFor(b *testing.B) {
 }
 
 func BenchmarkMiddlewareContext(b *testing.B) {
-	h := benchLimiter(b, httplimit.PeerIP(httplimit.MissingShared), httplimit.Options{Context: true})
+	h := benchLimiter(b, nil, httplimit.Options{Context: true})
 	serve(b, h, "192.0.2.1:1234")
 }
 
 func BenchmarkMiddlewareCounts(b *testing.B) {
-	h := benchLimiter(b, httplimit.PeerIP(httplimit.MissingShared), httplimit.Options{Counts: func(status int) bool { return status >= 400 }})
+	h := benchLimiter(b, nil, httplimit.Options{Counts: func(status int) bool { return status >= 400 }})
 	serve(b, h, "192.0.2.1:1234")
 }
 
@@ -125,7 +125,7 @@ func BenchmarkMiddlewarePolicy(b *testing.B) {
 func BenchmarkDenied(b *testing.B) {
 	limit := sluice.MustLimit("api", sluice.FixedWindow{Rate: sluice.Per(1, 365*24*time.Hour)})
 	h := wrap(b, keyed(b, httplimit.KeyOptions{
-		Store: benchStore(b), Limits: []*sluice.Limit{limit}, Key: []httplimit.Part{httplimit.PeerIP(httplimit.MissingShared)},
+		Store: benchStore(b), Limits: []*sluice.Limit{limit}, Key: []policy.Part{policy.ClientIP()},
 	}), httplimit.Options{}, nothing)
 	serve(b, h, "192.0.2.1:1234")
 }

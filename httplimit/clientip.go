@@ -40,7 +40,7 @@ type ClientIPOptions struct {
 	// the client, even if it is a trusted proxy. MaxHops bounds the work of reading a list. From 1 to
 	// 64. Default: 16.
 	MaxHops int
-	// IPv6Prefix is how many bits of an IPv6 address make the key of a Part, 1 to
+	// IPv6Prefix is how many bits of an IPv6 address make the key of a client, 1 to
 	// 128. Default: 64, which is what one customer usually holds.
 	IPv6Prefix int
 }
@@ -117,7 +117,7 @@ func (c *ClientIP) AddrOf(peer netip.Addr, lines func(header string) []string) (
 	return a, a.IsValid()
 }
 
-// IPv6Prefix returns how many bits of an IPv6 address make the key of a Part.
+// IPv6Prefix returns how many bits of an IPv6 address make the key of a client.
 func (c *ClientIP) IPv6Prefix() int {
 	if c == nil {
 		return defaultPrefix
@@ -131,10 +131,13 @@ func (c *ClientIP) TrustsPeer(r *http.Request) bool {
 	return c.believes(addr, r.RemoteAddr)
 }
 
-// Part is the client's address as a part of a key. Only the prefix of an IPv6 address counts.
-func (c *ClientIP) Part(missing Missing) Part {
-	prefix := c.IPv6Prefix()
-	p := newPart(policy.FromClientIP, "", missing, func(r *http.Request) (string, bool) {
+// part returns the function that finds the part of a key that is the client's address.
+func (c *ClientIP) part(p *policy.Part) func(*http.Request) (string, bool) {
+	if p.IPv6Prefix == 0 {
+		p.IPv6Prefix = c.IPv6Prefix()
+	}
+	prefix := p.IPv6Prefix
+	return func(r *http.Request) (string, bool) {
 		a, text := c.find(r)
 		switch {
 		case !a.IsValid():
@@ -145,14 +148,8 @@ func (c *ClientIP) Part(missing Missing) Part {
 			return a.String(), true
 		}
 		return prefixText(a, prefix), true
-	})
-	p.part.IPv6Prefix = prefix
-	return p
+	}
 }
-
-// PeerIP is the address of the peer as a part of a key. It ignores headers of proxies. Only the first
-// 64 bits of an IPv6 address count. Peers at Unix domain sockets lack the part.
-func PeerIP(missing Missing) Part { return (*ClientIP)(nil).Part(missing) }
 
 // prefixText returns an IPv6 prefix in its canonical spelling; a whole address is written without a
 // length.

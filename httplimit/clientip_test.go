@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/policy"
 )
 
 // from returns a request of a peer, with header lines given as "Name: value".
@@ -312,7 +313,7 @@ func TestForwardedForOfAnyLength(t *testing.T) {
 }
 
 func TestIPv6Rotation(t *testing.T) {
-	part := httplimit.PeerIP(httplimit.MissingDeny)
+	part := policy.ClientIP().IfMissing(policy.MissingDeny)
 	keys := make(map[string]bool)
 	for i := range 1 << 16 {
 		a := netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 7, 8: byte(i), 10: byte(i >> 4), 15: byte(i >> 8)})
@@ -325,18 +326,23 @@ func TestIPv6Rotation(t *testing.T) {
 	if keys[other] {
 		t.Error("another /64 has the same key")
 	}
-	wide := clientIP(t, httplimit.ClientIPOptions{IPv6Prefix: 48}).Part(httplimit.MissingDeny)
-	if a, b := keyOf(t, wide, from("[2001:db8:0:7::1]:80")), keyOf(t, wide, from("[2001:db8:0:8::1]:80")); a != b || a != "2001:db8::/48" {
+	wide := clientIP(t, httplimit.ClientIPOptions{IPv6Prefix: 48})
+	if a, b := keyBehind(t, wide, part, from("[2001:db8:0:7::1]:80")), keyBehind(t, wide, part, from("[2001:db8:0:8::1]:80")); a != b || a != "2001:db8::/48" {
 		t.Errorf("a /48 has the keys %q and %q", a, b)
 	}
-	whole := clientIP(t, httplimit.ClientIPOptions{IPv6Prefix: 128}).Part(httplimit.MissingDeny)
-	if got := keyOf(t, whole, from("[2001:db8::1]:80")); got != "2001:db8::1" {
+	whole := clientIP(t, httplimit.ClientIPOptions{IPv6Prefix: 128})
+	if got := keyBehind(t, whole, part, from("[2001:db8::1]:80")); got != "2001:db8::1" {
 		t.Errorf("a whole address has the key %q", got)
+	}
+	part.IPv6Prefix = 56 // the part's own holds
+	if got := keyBehind(t, wide, part, from("[2001:db8::1]:80")); got != "2001:db8::/56" {
+		t.Errorf("with a prefix of its own, the part has the key %q", got)
 	}
 }
 
 func TestAddressSpellings(t *testing.T) {
-	part := clientIP(t, httplimit.ClientIPOptions{TrustedProxies: proxies(t, "10.0.0.1")}).Part(httplimit.MissingDeny)
+	part := policy.ClientIP().IfMissing(policy.MissingDeny)
+	ip := clientIP(t, httplimit.ClientIPOptions{TrustedProxies: proxies(t, "10.0.0.1")})
 	for want, spellings := range map[string][]string{
 		"192.0.2.1": {"192.0.2.1", "192.0.2.1:1", "::ffff:192.0.2.1", "::FFFF:c000:201", "[::ffff:192.0.2.1]:80", "0:0:0:0:0:ffff:192.0.2.1", `"192.0.2.1"`},
 		"2001:db8:1:2::/64": {
@@ -345,13 +351,13 @@ func TestAddressSpellings(t *testing.T) {
 		},
 	} {
 		for _, s := range spellings {
-			if got := keyOf(t, part, from("10.0.0.1:80", "X-Forwarded-For: "+s)); got != want {
+			if got := keyBehind(t, ip, part, from("10.0.0.1:80", "X-Forwarded-For: "+s)); got != want {
 				t.Errorf("%q has the key %q; want %q", s, got, want)
 			}
 		}
 	}
 	// Two IPv4 addresses have two keys, mapped or not.
-	if a, b := keyOf(t, part, from("[::ffff:192.0.2.1]:80")), keyOf(t, part, from("[::ffff:192.0.2.2]:80")); a == b {
+	if a, b := keyBehind(t, ip, part, from("[::ffff:192.0.2.1]:80")), keyBehind(t, ip, part, from("[::ffff:192.0.2.2]:80")); a == b {
 		t.Errorf("two IPv4 addresses have one key, %q", a)
 	}
 }

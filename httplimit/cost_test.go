@@ -107,7 +107,7 @@ func TestCountsOfRules(t *testing.T) {
 func TestSharedGate(t *testing.T) {
 	d := keyed(t, httplimit.KeyOptions{
 		Store: bubbleStore(t), Limits: []*sluice.Limit{sluice.MustLimit("l", sluice.FixedWindow{Rate: sluice.PerSecond(1)})},
-		Key: []httplimit.Part{httplimit.Constant("all")},
+		Key: []policy.Part{policy.Constant("all")},
 	})
 	own, err := httplimit.New(d, httplimit.Options{})
 	if err != nil {

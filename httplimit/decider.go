@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/internal/keyed"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -93,10 +92,18 @@ type KeyOptions struct {
 	// Limits are the limits of each key: one limit or more, with different names. A request passes if
 	// all limits let it pass. All limits are charged, or none is. Required.
 	Limits []*sluice.Limit
-	// Key is the parts of the request that distinguish clients, such as PeerIP, or
-	// a Header and the Method. Two requests have one key only if all parts are
-	// equal. For one budget shared by everybody, give Constant. Required.
-	Key []Part
+	// LimitsFor returns other limits for a request, such as of a customer's plan, and nil for Limits. It must return
+	// limits that the program keeps, not new ones: see sluice.Limit. If they have the names of Limits, used units stay
+	// used when the plan changes. Default: Limits for all requests.
+	LimitsFor func(r *http.Request) []*sluice.Limit
+	// Key is the parts of the request that distinguish clients, such as policy.ClientIP(), or policy.Header("X-API-Key")
+	// and policy.Method(). Two requests have one key only if all parts are equal. policy.Param and policy.Route are the
+	// wildcards and the pattern of an http.ServeMux, so the middleware must be inside the mux, around the handler. For
+	// the program's own values, give Function. For one budget shared by everybody, give policy.Global(). Required.
+	Key []policy.Part
+	// ClientIP finds the address for policy.ClientIP(). Default: the peer's address, without regard to headers of
+	// proxies. Behind a proxy all requests come from one peer.
+	ClientIP *ClientIP
 	// Cost returns how many units a request takes. A request with cost zero takes none and passes,
 	// unless the key is banned or over its count. A request with a negative cost is refused. Default: one
 	// unit.
@@ -119,17 +126,26 @@ type KeyOptions struct {
 
 // NewKeyDecider returns a decider by limits that hold for each key.
 func NewKeyDecider(o KeyOptions) (*Decider, error) {
-	rules, err := keyed.Options[*http.Request, Part](o).Decider("httplimit", "PeerIP, Header", requestOf, Part.made)
+	rules, err := edge(o.ClientIP).Decider(o.Store, policy.Rule{
+		Limits: o.Limits, Key: o.Key, MaxWait: o.MaxWait, Ban: o.Ban, BanShared: o.BanShared, OnStoreError: o.OnStoreError,
+	}, o.Cost, o.LimitsFor)
 	if err != nil {
 		return nil, err
 	}
-	hosts := slices.ContainsFunc(o.Key, func(p Part) bool {
-		return p.part.Source == policy.FromHost || p.part.Source == policy.FromFunction || p.part.Name == "Host"
-	})
-	paths := slices.ContainsFunc(o.Key, func(p Part) bool {
-		return p.part.Source == policy.FromPath || p.part.Source == policy.FromParam || p.part.Source == policy.FromFunction
-	})
-	return &Decider{rules: rules, keyed: true, hosts: hosts, paths: paths}, nil
+	d := &Decider{rules: rules, keyed: true}
+	for _, p := range rules.Policy().Rules()[0].Key {
+		switch p.Source {
+		case policy.FromFunction, policy.FromRoute:
+			d.hosts, d.paths = true, true
+		case policy.FromHost:
+			d.hosts = true
+		case policy.FromHeader:
+			d.hosts = d.hosts || p.Name == "Host"
+		case policy.FromPath, policy.FromParam:
+			d.paths = true
+		}
+	}
+	return d, nil
 }
 
 // Decide decides all limits of all rules that match r, in one step. It refuses requests that services read in
@@ -226,7 +242,7 @@ func HasMark(r *http.Request, p *policy.Policy) bool {
 //
 // The client is the peer of the connection; an IPv6 client is its /64 network. No header that a client
 // can write chooses another budget. Behind a proxy all requests come from one peer: use NewKeyDecider
-// there, with the Part of a ClientIP.
+// there, with a ClientIP.
 func PerClient(rate string) (func(next http.Handler) http.Handler, error) {
 	r, err := sluice.ParseRate(rate)
 	if err != nil {
@@ -240,7 +256,7 @@ func PerClient(rate string) (func(next http.Handler) http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("httplimit: PerClient: %w", err)
 	}
-	decider, err := NewKeyDecider(KeyOptions{Store: store, Limits: []*sluice.Limit{limit}, Key: []Part{PeerIP(MissingShared)}})
+	decider, err := NewKeyDecider(KeyOptions{Store: store, Limits: []*sluice.Limit{limit}, Key: []policy.Part{policy.ClientIP()}})
 	if err != nil {
 		return nil, err
 	}

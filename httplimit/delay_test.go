@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/policy"
 )
 
 // begin serves a request in a goroutine of its own and returns its response.
@@ -82,7 +83,7 @@ func TestClientGoneGivesAllBack(t *testing.T) {
 		daily := sluice.MustLimit("daily", sluice.FixedWindow{Rate: sluice.PerDay(10)})
 		flight := sluice.MustLimit("flight", sluice.Concurrency{Max: 5})
 		d := keyed(t, httplimit.KeyOptions{
-			Store: store, Limits: []*sluice.Limit{queue, daily, flight}, Key: []httplimit.Part{httplimit.Constant("all")},
+			Store: store, Limits: []*sluice.Limit{queue, daily, flight}, Key: []policy.Part{policy.Constant("all")},
 		})
 		h := wrap(t, d, httplimit.Options{OnError: func(_ *http.Request, err error) { t.Error(err) }}, nothing)
 		left := func() (n [3]int64) {
@@ -150,7 +151,7 @@ func TestMaxWaiting(t *testing.T) {
 		store := bubbleStore(t)
 		queue := sluice.LeakyBucket{Rate: sluice.PerSecond(1), Queue: 9}
 		d := keyed(t, httplimit.KeyOptions{
-			Store: store, Limits: []*sluice.Limit{sluice.MustLimit("l", queue)}, Key: []httplimit.Part{httplimit.Constant("all")},
+			Store: store, Limits: []*sluice.Limit{sluice.MustLimit("l", queue)}, Key: []policy.Part{policy.Constant("all")},
 		})
 		m, err := httplimit.New(d, httplimit.Options{MaxWaiting: 2})
 		if err != nil {
@@ -180,7 +181,7 @@ func TestWaitForTokenBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		h := wrap(t, keyed(t, httplimit.KeyOptions{
-			Store: bubbleStore(t), MaxWait: 2 * time.Second, Key: []httplimit.Part{httplimit.Constant("all")},
+			Store: bubbleStore(t), MaxWait: 2 * time.Second, Key: []policy.Part{policy.Constant("all")},
 			Limits: []*sluice.Limit{sluice.MustLimit("l", sluice.TokenBucket{Rate: sluice.PerSecond(1), Burst: 1})},
 		}), httplimit.Options{}, nothing)
 		begin(h, get("/"))

@@ -12,7 +12,7 @@
 //	decider, err := httplimit.NewKeyDecider(httplimit.KeyOptions{
 //		Store:  store,
 //		Limits: []*sluice.Limit{limit},
-//		Key:    []httplimit.Part{httplimit.PeerIP(httplimit.MissingShared)},
+//		Key:    []policy.Part{policy.ClientIP()},
 //	})
 //	…
 //	limiter, err := httplimit.New(decider, httplimit.Options{})

@@ -68,7 +68,7 @@ func Example() {
 	decider, err := httplimit.NewKeyDecider(httplimit.KeyOptions{
 		Store:  store,
 		Limits: []*sluice.Limit{limit},
-		Key:    []httplimit.Part{httplimit.PeerIP(httplimit.MissingShared)},
+		Key:    []policy.Part{policy.ClientIP()},
 	})
 	if err != nil {
 		panic(err)
@@ -98,7 +98,7 @@ func ExampleNewKeyDecider() {
 			sluice.MustLimit("burst", sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 20}),
 			sluice.MustLimit("daily", sluice.FixedWindow{Rate: sluice.PerDay(1)}),
 		},
-		Key: []httplimit.Part{httplimit.Header("X-API-Key", httplimit.MissingDeny), httplimit.Method()},
+		Key: []policy.Part{policy.Header("X-API-Key").IfMissing(policy.MissingDeny), policy.Method()},
 	}))
 	handler := must(httplimit.New(decider, httplimit.Options{})).Wrap(hello)
 
@@ -153,15 +153,16 @@ func ExampleParseProxies() {
 }
 
 // One budget for each tenant and route.
-func ExamplePartFunc() {
-	tenant := httplimit.PartFunc("tenant", func(r *http.Request) (string, bool) {
+func ExampleFunction() {
+	tenant := httplimit.Function("tenant", func(r *http.Request) (string, bool) {
 		name, _, ok := strings.Cut(r.Host, ".")
 		return name, ok
-	}, httplimit.MissingShared)
+	})
+	route := must(httplimit.RouteOf("/users/{id}", "/orders/{id}"))
 	decider := must(httplimit.NewKeyDecider(httplimit.KeyOptions{
 		Store:  must(memory.New(memory.Options{Clock: noon})),
 		Limits: []*sluice.Limit{sluice.MustLimit("api", sluice.FixedWindow{Rate: sluice.PerDay(1)})},
-		Key:    []httplimit.Part{tenant, httplimit.PatternOf(httplimit.MissingSkip, "/users/{id}", "/orders/{id}")},
+		Key:    []policy.Part{tenant, route.IfMissing(policy.MissingSkip)},
 	}))
 	handler := must(httplimit.New(decider, httplimit.Options{})).Wrap(hello)
 
@@ -180,7 +181,7 @@ func ExampleOptions_counts() {
 	decider := must(httplimit.NewKeyDecider(httplimit.KeyOptions{
 		Store:  must(memory.New(memory.Options{Clock: noon})),
 		Limits: []*sluice.Limit{sluice.MustLimit("failed-logins", sluice.SlidingLog{Rate: sluice.PerHour(2)})},
-		Key:    []httplimit.Part{httplimit.PeerIP(httplimit.MissingDeny)},
+		Key:    []policy.Part{policy.ClientIP().IfMissing(policy.MissingDeny)},
 	}))
 	limiter := must(httplimit.New(decider, httplimit.Options{
 		Counts: func(status int) bool { return status == http.StatusUnauthorized },
@@ -208,7 +209,7 @@ func ExampleOptions_onDenied() {
 	decider := must(httplimit.NewKeyDecider(httplimit.KeyOptions{
 		Store:  must(memory.New(memory.Options{Clock: noon})),
 		Limits: []*sluice.Limit{sluice.MustLimit("api", sluice.TokenBucket{Rate: sluice.PerMinute(1)})},
-		Key:    []httplimit.Part{httplimit.Constant("everybody")},
+		Key:    []policy.Part{policy.Constant("everybody")},
 	}))
 	handler := must(httplimit.New(decider, httplimit.Options{
 		Headers: httplimit.HeaderOptions{Profile: httplimit.ProfileXRateLimit},
@@ -232,7 +233,7 @@ func ExampleFromContext() {
 	decider := must(httplimit.NewKeyDecider(httplimit.KeyOptions{
 		Store:  must(memory.New(memory.Options{Clock: noon})),
 		Limits: []*sluice.Limit{sluice.MustLimit("api", sluice.TokenBucket{Rate: sluice.PerMinute(2)})},
-		Key:    []httplimit.Part{httplimit.Constant("everybody")},
+		Key:    []policy.Part{policy.Constant("everybody")},
 	}))
 	handler := must(httplimit.New(decider, httplimit.Options{Context: true})).Wrap(
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -255,7 +256,7 @@ func ExampleHeaders_Set() {
 	decider := must(httplimit.NewKeyDecider(httplimit.KeyOptions{
 		Store:  must(memory.New(memory.Options{Clock: noon})),
 		Limits: []*sluice.Limit{sluice.MustLimit("api", sluice.TokenBucket{Rate: sluice.PerMinute(1)})},
-		Key:    []httplimit.Part{httplimit.Constant("everybody")},
+		Key:    []policy.Part{policy.Constant("everybody")},
 	}))
 	headers := must(httplimit.NewHeaders(httplimit.HeaderOptions{}))
 

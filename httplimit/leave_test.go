@@ -55,7 +55,7 @@ func TestClientGoneWhileItsLeaseIsGranted(t *testing.T) {
 	flight, roomy := []*sluice.Limit{sluice.MustLimit("five", sluice.Concurrency{Max: 5})}, hourly(1000)[0]
 	byKey := func(limits ...*sluice.Limit) func(sluice.Store) *httplimit.Decider {
 		return func(s sluice.Store) *httplimit.Decider {
-			return keyed(t, httplimit.KeyOptions{Store: s, Limits: limits, Key: []httplimit.Part{httplimit.Constant("all")}})
+			return keyed(t, httplimit.KeyOptions{Store: s, Limits: limits, Key: []policy.Part{policy.Constant("all")}})
 		}
 	}
 	byRules := func(rules ...policy.Rule) func(sluice.Store) *httplimit.Decider {

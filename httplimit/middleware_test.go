@@ -31,7 +31,7 @@ func bubbleStore(tb testing.TB) *memory.Store {
 func limited(tb testing.TB, store sluice.Store, a sluice.Algorithm, o httplimit.Options, next http.HandlerFunc) http.Handler {
 	tb.Helper()
 	return wrap(tb, keyed(tb, httplimit.KeyOptions{
-		Store: store, Limits: []*sluice.Limit{sluice.MustLimit("l", a)}, Key: []httplimit.Part{httplimit.Constant("all")},
+		Store: store, Limits: []*sluice.Limit{sluice.MustLimit("l", a)}, Key: []policy.Part{policy.Constant("all")},
 	}), o, next)
 }
 
@@ -88,7 +88,7 @@ func TestMiddleware(t *testing.T) {
 func TestOptions(t *testing.T) {
 	d := keyed(t, httplimit.KeyOptions{
 		Store: &recordingStore{}, Limits: []*sluice.Limit{sluice.MustLimit("l", sluice.FixedWindow{Rate: sluice.PerSecond(1)})},
-		Key: []httplimit.Part{httplimit.Constant("all")},
+		Key: []policy.Part{policy.Constant("all")},
 	})
 	if _, err := httplimit.New(nil, httplimit.Options{}); err == nil {
 		t.Error("New accepted a missing decider")
@@ -108,7 +108,7 @@ func TestSeveralLimits(t *testing.T) {
 	second := sluice.MustLimit("second", sluice.TokenBucket{Rate: sluice.PerSecond(1), Burst: 5})
 	hour := sluice.MustLimit("hour", sluice.TokenBucket{Rate: sluice.PerHour(2)})
 	d := keyed(t, httplimit.KeyOptions{
-		Store: store, Limits: []*sluice.Limit{second, hour}, Key: []httplimit.Part{httplimit.Constant("all")},
+		Store: store, Limits: []*sluice.Limit{second, hour}, Key: []policy.Part{policy.Constant("all")},
 		Cost: func(r *http.Request) int64 { return r.ContentLength },
 	})
 	decide := func(cost int64) policy.Verdict {

@@ -26,45 +26,45 @@ func get(target string, lines ...string) *http.Request {
 }
 
 func TestParts(t *testing.T) {
-	const deny = httplimit.MissingDeny
+	const deny = policy.MissingDeny
 	post := httptest.NewRequest(http.MethodPost, "/", nil)
 	for _, c := range []struct {
 		name string
-		part httplimit.Part
+		part policy.Part
 		r    *http.Request
 		want string // empty for none
 	}{
-		{"header", httplimit.Header("x-api-key", deny), get("/", "X-API-Key: a"), "a"},
-		{"header, two lines", httplimit.Header("X-API-Key", deny), get("/", "X-API-Key: a", "X-API-Key: b"), ""},
-		{"header, first line", httplimit.Header("X-API-Key", deny).IfRepeated(policy.RepeatedFirst), get("/", "X-API-Key: a", "X-API-Key: b"), "a"},
-		{"header, last line", httplimit.Header("X-API-Key", deny).IfRepeated(policy.RepeatedLast), get("/", "X-API-Key: a", "X-API-Key: b"), "b"},
-		{"header, absent", httplimit.Header("X-API-Key", deny), get("/"), ""},
-		{"header, empty", httplimit.Header("X-API-Key", deny), get("/", "X-API-Key: "), ""},
-		{"header, the host", httplimit.Header("host", deny), get("http://example.com/"), "example.com"},
-		{"cookie", httplimit.Cookie("session", deny), get("/", "Cookie: a=b; session=s"), "s"},
-		{"cookie, absent", httplimit.Cookie("session", deny), get("/", "Cookie: a=b"), ""},
-		{"query", httplimit.Query("key", deny), get("/?a=1&k%65y=x%20y&b=z"), "x y"},
-		{"query, twice", httplimit.Query("key", deny), get("/?a=1&k%65y=x%20y&key=z"), ""},
-		{"query, the first", httplimit.Query("key", deny).IfRepeated(policy.RepeatedFirst), get("/?a=1&k%65y=x%20y&key=z"), "x y"},
-		{"query, the last", httplimit.Query("key", deny).IfRepeated(policy.RepeatedLast), get("/?a=1&k%65y=x%20y&key=z"), "z"},
-		{"query, absent", httplimit.Query("key", deny), get("/?keys=1"), ""},
-		{"method", httplimit.Method(), post, "POST"},
-		{"method of a client's request", httplimit.Method(), &http.Request{}, "GET"},
-		{"path", httplimit.Path(), get("/a//b/"), "/a/b"},
-		{"path, none", httplimit.Path(), &http.Request{}, "/"},
-		{"host", httplimit.Host(deny), get("http://Example.COM:8080/"), "example.com"},
-		{"host, none", httplimit.Host(deny), &http.Request{}, ""},
-		{"constant", httplimit.Constant("all"), get("/"), "all"},
-		{"function", httplimit.PartFunc("tenant", func(*http.Request) (string, bool) { return "t", true }, deny), get("/"), "t"},
-		{"function, absent", httplimit.PartFunc("tenant", func(*http.Request) (string, bool) { return "t", false }, deny), get("/"), ""},
-		{"pattern, outside of a mux", httplimit.Pattern(deny), get("/"), ""},
-		{"path value, outside of a mux", httplimit.PathValue("id", deny), get("/"), ""},
-		{"pattern of", httplimit.PatternOf(deny, "/users/{id}", "GET /users/me", "/static/"), get("/users/7"), "/users/{id}"},
-		{"pattern of, the most specific", httplimit.PatternOf(deny, "/users/{id}", "GET /users/me", "/static/"), get("/users/me"), "GET /users/me"},
-		{"pattern of, redirected", httplimit.PatternOf(deny, "/users/{id}", "/static/{x}/"), get("/static/b"), "/static/{x}/"},
-		{"pattern of, to be cleaned", httplimit.PatternOf(deny, "/users/{id}"), get("//users/./7"), "/users/{id}"},
-		{"pattern of, no other", httplimit.PatternOf(deny, "/users/{id}"), get("/other"), ""},
-		{"pattern of, other method", httplimit.PatternOf(deny, "POST /users"), get("/users"), ""},
+		{"header", policy.Header("x-api-key").IfMissing(deny), get("/", "X-API-Key: a"), "a"},
+		{"header, two lines", policy.Header("X-API-Key").IfMissing(deny), get("/", "X-API-Key: a", "X-API-Key: b"), ""},
+		{"header, first line", policy.Header("X-API-Key").IfMissing(deny).IfRepeated(policy.RepeatedFirst), get("/", "X-API-Key: a", "X-API-Key: b"), "a"},
+		{"header, last line", policy.Header("X-API-Key").IfMissing(deny).IfRepeated(policy.RepeatedLast), get("/", "X-API-Key: a", "X-API-Key: b"), "b"},
+		{"header, absent", policy.Header("X-API-Key").IfMissing(deny), get("/"), ""},
+		{"header, empty", policy.Header("X-API-Key").IfMissing(deny), get("/", "X-API-Key: "), ""},
+		{"header, the host", policy.Header("host").IfMissing(deny), get("http://example.com/"), "example.com"},
+		{"cookie", policy.Cookie("session").IfMissing(deny), get("/", "Cookie: a=b; session=s"), "s"},
+		{"cookie, absent", policy.Cookie("session").IfMissing(deny), get("/", "Cookie: a=b"), ""},
+		{"query", policy.Query("key").IfMissing(deny), get("/?a=1&k%65y=x%20y&b=z"), "x y"},
+		{"query, twice", policy.Query("key").IfMissing(deny), get("/?a=1&k%65y=x%20y&key=z"), ""},
+		{"query, the first", policy.Query("key").IfMissing(deny).IfRepeated(policy.RepeatedFirst), get("/?a=1&k%65y=x%20y&key=z"), "x y"},
+		{"query, the last", policy.Query("key").IfMissing(deny).IfRepeated(policy.RepeatedLast), get("/?a=1&k%65y=x%20y&key=z"), "z"},
+		{"query, absent", policy.Query("key").IfMissing(deny), get("/?keys=1"), ""},
+		{"method", policy.Method(), post, "POST"},
+		{"method of a client's request", policy.Method(), &http.Request{}, "GET"},
+		{"path", policy.Path(), get("/a//b/"), "/a/b"},
+		{"path, none", policy.Path(), &http.Request{}, "/"},
+		{"host", policy.Host().IfMissing(deny), get("http://Example.COM:8080/"), "example.com"},
+		{"host, none", policy.Host().IfMissing(deny), &http.Request{}, ""},
+		{"constant", policy.Constant("all"), get("/"), "all"},
+		{"function", httplimit.Function("tenant", func(*http.Request) (string, bool) { return "t", true }).IfMissing(deny), get("/"), "t"},
+		{"function, absent", httplimit.Function("tenant", func(*http.Request) (string, bool) { return "t", false }).IfMissing(deny), get("/"), ""},
+		{"pattern, outside of a mux", policy.Route().IfMissing(deny), get("/"), ""},
+		{"path value, outside of a mux", policy.Param("id").IfMissing(deny), get("/"), ""},
+		{"pattern of", routeOf(t, "/users/{id}", "GET /users/me", "/static/").IfMissing(deny), get("/users/7"), "/users/{id}"},
+		{"pattern of, the most specific", routeOf(t, "/users/{id}", "GET /users/me", "/static/").IfMissing(deny), get("/users/me"), "GET /users/me"},
+		{"pattern of, redirected", routeOf(t, "/users/{id}", "/static/{x}/").IfMissing(deny), get("/static/b"), "/static/{x}/"},
+		{"pattern of, to be cleaned", routeOf(t, "/users/{id}").IfMissing(deny), get("//users/./7"), "/users/{id}"},
+		{"pattern of, no other", routeOf(t, "/users/{id}").IfMissing(deny), get("/other"), ""},
+		{"pattern of, other method", routeOf(t, "POST /users").IfMissing(deny), get("/users"), ""},
 	} {
 		key, v := decidedKey(t, c.r, c.part)
 		if c.want != "" && (key != sluice.StringKey(c.want) || !v.Allowed()) {
@@ -81,7 +81,7 @@ func TestPatternInsideMux(t *testing.T) {
 	limit := sluice.MustLimit("l", sluice.FixedWindow{Rate: sluice.PerSecond(1)})
 	h := wrap(t, keyed(t, httplimit.KeyOptions{
 		Store: store, Limits: []*sluice.Limit{limit},
-		Key: []httplimit.Part{httplimit.Pattern(httplimit.MissingDeny), httplimit.PathValue("id", httplimit.MissingDeny)},
+		Key: []policy.Part{policy.Route().IfMissing(policy.MissingDeny), policy.Param("id").IfMissing(policy.MissingDeny)},
 	}), httplimit.Options{}, nothing)
 	mux := http.NewServeMux()
 	mux.Handle("GET /users/{id}", h)
@@ -91,11 +91,30 @@ func TestPatternInsideMux(t *testing.T) {
 	}
 }
 
+// routeOf returns a part, or fails the test.
+func routeOf(t *testing.T, patterns ...string) policy.Part {
+	t.Helper()
+	p, err := httplimit.RouteOf(patterns...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestRouteOf(t *testing.T) {
+	for want, patterns := range map[string][]string{"has no pattern": nil, `pattern "/a"`: {"/a", "/a"}} {
+		if _, err := httplimit.RouteOf(patterns...); err == nil || !strings.HasPrefix(err.Error(), "httplimit: RouteOf") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", patterns, err)
+		}
+	}
+}
+
+func methodless(*http.Request) (string, bool) { return "", false }
+
 func TestKeyOptions(t *testing.T) {
 	limit := sluice.MustLimit("l", sluice.FixedWindow{Rate: sluice.PerSecond(1)})
 	limits, store := []*sluice.Limit{limit}, &recordingStore{}
-	key := []httplimit.Part{httplimit.Method()}
-	deny := httplimit.MissingDeny
+	key := []policy.Part{policy.Method()}
 	for _, c := range []struct {
 		o    httplimit.KeyOptions
 		want string
@@ -108,16 +127,15 @@ func TestKeyOptions(t *testing.T) {
 		{httplimit.KeyOptions{Store: store, Limits: limits, Key: key, MaxWait: -2}, "MaxWait is -2ns"},
 		{httplimit.KeyOptions{Store: store, Limits: limits, Key: key, OnStoreError: 9}, "OnStoreError is 9"},
 		{httplimit.KeyOptions{Store: store, Limits: limits, Key: key, Ban: &sluice.Ban{For: -1}}, "Ban.After is 0"},
-		{httplimit.KeyOptions{Store: store, Limits: limits, Key: make([]httplimit.Part, 1)}, "Key[0]: is the zero Part"},
-		{httplimit.KeyOptions{Store: store, Limits: limits, Key: []httplimit.Part{httplimit.Header("", deny)}}, "Header has no name"},
-		{httplimit.KeyOptions{Store: store, Limits: limits, Key: []httplimit.Part{httplimit.Cookie("", deny)}}, "Cookie has no name"},
-		{httplimit.KeyOptions{Store: store, Limits: limits, Key: []httplimit.Part{httplimit.Query("", deny)}}, "Query has no name"},
-		{httplimit.KeyOptions{Store: store, Limits: limits, Key: []httplimit.Part{httplimit.PathValue("", deny)}}, "PathValue has no name"},
-		{httplimit.KeyOptions{Store: store, Limits: limits, Key: []httplimit.Part{httplimit.Constant("")}}, "Constant is empty"},
-		{httplimit.KeyOptions{Store: store, Limits: limits, Key: []httplimit.Part{httplimit.PartFunc("x", nil, deny)}}, "PartFunc has no function"},
-		{httplimit.KeyOptions{Store: store, Limits: limits, Key: []httplimit.Part{httplimit.PatternOf(deny)}}, "PatternOf has no pattern"},
-		{httplimit.KeyOptions{Store: store, Limits: limits, Key: []httplimit.Part{httplimit.PatternOf(deny, "/a", "/a")}}, `pattern "/a"`},
-		{httplimit.KeyOptions{Store: store, Limits: limits, Key: []httplimit.Part{httplimit.Header("A", 9)}}, `Key[0] "header:A" has an unknown OnMissing`},
+		{httplimit.KeyOptions{Store: store, Limits: limits, Key: make([]policy.Part, 1)}, `Key[0] "Source(0)" has no source`},
+		{httplimit.KeyOptions{Store: store, Limits: limits, Key: []policy.Part{policy.Header("")}}, "Key[0] \"header:\" has no name"},
+		{httplimit.KeyOptions{Store: store, Limits: limits, Key: []policy.Part{policy.Param("")}}, "Key[0] \"param:\" has no name"},
+		{httplimit.KeyOptions{Store: store, Limits: limits, Key: []policy.Part{policy.Constant("")}}, "Key[0] \"constant:\" has no name"},
+		{httplimit.KeyOptions{Store: store, Limits: limits, Key: []policy.Part{httplimit.Function("x", nil)}}, "Key[0] \"function:x\" has no name or no function"},
+		{httplimit.KeyOptions{Store: store, Limits: limits, Key: []policy.Part{httplimit.Function("", methodless)}}, "Key[0] \"function:\" has no name or no function"},
+		{httplimit.KeyOptions{Store: store, Limits: limits, Key: []policy.Part{policy.Header("A").IfMissing(9)}}, `Key[0] "header:A" has an unknown OnMissing`},
+		{httplimit.KeyOptions{Store: store, Limits: limits, Key: []policy.Part{policy.Claim("sub")}}, `Key[0] "claim:sub" is a part for rules; give a Function`},
+		{httplimit.KeyOptions{Store: store, Limits: limits, Key: []policy.Part{policy.Template("{client_ip}")}}, "is a part for rules"},
 	} {
 		if _, err := httplimit.NewKeyDecider(c.o); err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "httplimit: ") {
 			t.Errorf("got error %v; want one with %q", err, c.want)
@@ -137,29 +155,29 @@ func TestKeyOptions(t *testing.T) {
 // An absent header once made the key "". All clients without the header and all clients
 // with an empty header shared that bucket.
 func TestAbsentHeaderIsExplicit(t *testing.T) {
-	header := func(m httplimit.Missing) httplimit.Part { return httplimit.Header("X-User", m) }
+	header := policy.Header("X-User").IfMissing
 	absent, empty, present := get("/"), get("/", "X-User: "), get("/", "X-User: u")
 
 	for _, r := range []*http.Request{absent, empty} {
-		if _, v := decidedKey(t, r, header(httplimit.MissingDeny)); v.Allowed() || httplimit.Status(&v) != http.StatusBadRequest {
+		if _, v := decidedKey(t, r, header(policy.MissingDeny)); v.Allowed() || httplimit.Status(&v) != http.StatusBadRequest {
 			t.Errorf("to be denied: %+v", v)
 		}
-		if key, v := decidedKey(t, r, header(httplimit.MissingSkip)); !v.Allowed() || key.Len() != 0 || v.TightestLimit != nil {
+		if key, v := decidedKey(t, r, header(policy.MissingSkip)); !v.Allowed() || key.Len() != 0 || v.TightestLimit != nil {
 			t.Errorf("to be skipped: %+v", v)
 		}
-		key, _ := decidedKey(t, r, header(httplimit.MissingShared))
+		key, _ := decidedKey(t, r, header(policy.MissingShared))
 		if key.Len() != 2 {
 			t.Errorf("to be shared: the key %q is one of %d parts, as a value could be", key, key.Len())
 		}
 	}
-	a, _ := decidedKey(t, absent, header(httplimit.MissingShared))
-	b, _ := decidedKey(t, empty, header(httplimit.MissingShared))
-	c, _ := decidedKey(t, present, header(httplimit.MissingShared))
+	a, _ := decidedKey(t, absent, header(policy.MissingShared))
+	b, _ := decidedKey(t, empty, header(policy.MissingShared))
+	c, _ := decidedKey(t, present, header(policy.MissingShared))
 	if a != b || a == c {
 		t.Errorf("requests that share a key have %q and %q; a request with its own key has %q", a, b, c)
 	}
 	// Refusing wins over skipping, in any order.
-	both := []httplimit.Part{header(httplimit.MissingSkip), httplimit.Cookie("c", httplimit.MissingDeny)}
+	both := []policy.Part{header(policy.MissingSkip), policy.Cookie("c").IfMissing(policy.MissingDeny)}
 	if _, v := decidedKey(t, absent, both...); v.Allowed() || v.Missing.Name != "c" || v.Missing.Source != policy.FromCookie {
 		t.Errorf("to be denied: %+v", v)
 	}
@@ -171,9 +189,9 @@ func TestDelimiterInjection(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	alphabet := []string{"", ":", "_", "/", "{", "}", "\x00", "a", "b", "+", "-", "\x01", "\x02", "missing"}
 	names := [3]string{"A", "B", "C"}
-	var parts []httplimit.Part
+	var parts []policy.Part
 	for _, name := range names {
-		parts = append(parts, httplimit.Header(name, httplimit.MissingShared).IfRepeated(policy.RepeatedFirst)) // also with control characters
+		parts = append(parts, policy.Header(name).IfRepeated(policy.RepeatedFirst)) // also with control characters
 	}
 	store := &recordingStore{}
 	d := keyed(t, httplimit.KeyOptions{
@@ -209,7 +227,7 @@ func TestPathAliases(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := &http.Request{Method: http.MethodGet, URL: u}
-		if got := keyOf(t, httplimit.Path(), r); got != "/login" {
+		if got := keyOf(t, policy.Path(), r); got != "/login" {
 			t.Errorf("%s has the key %q", target, got)
 		}
 		if a := httplimit.Attributes(r, nil); (policy.Paths{EncodedSlash: policy.SlashDecode}).Clean(a.Path) != "/login" {
@@ -218,7 +236,7 @@ func TestPathAliases(t *testing.T) {
 	}
 	for _, target := range []string{"/Login", "/login/x", "/login%20"} {
 		r := get(target)
-		if got := keyOf(t, httplimit.Path(), r); got == "/login" {
+		if got := keyOf(t, policy.Path(), r); got == "/login" {
 			t.Errorf("%s reaches another handler but has the same key", target)
 		}
 	}
@@ -299,7 +317,7 @@ func TestStoreErrors(t *testing.T) {
 		{"invalid request", policy.FallbackAllow, &sluice.RequestError{Limit: "l", Problem: "is odd"}, false, 400},
 	} {
 		d := keyed(t, httplimit.KeyOptions{
-			Store: failingStore{err: c.err}, Key: []httplimit.Part{httplimit.Constant("all")}, OnStoreError: c.fallback,
+			Store: failingStore{err: c.err}, Key: []policy.Part{policy.Constant("all")}, OnStoreError: c.fallback,
 			Limits: []*sluice.Limit{sluice.MustLimit("l", sluice.FixedWindow{Rate: sluice.PerSecond(1)})},
 		})
 		var reported error

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/policy"
 )
 
 // rw is a ResponseWriter without optional methods.
@@ -284,7 +285,7 @@ func TestAllocations(t *testing.T) {
 	clock := int64(1e6)
 	limit := sluice.MustLimit("l", sluice.TokenBucket{Rate: sluice.PerSecond(1e6)})
 	h := wrap(t, keyed(t, httplimit.KeyOptions{
-		Store: storeAt(t, &clock), Limits: []*sluice.Limit{limit}, Key: []httplimit.Part{httplimit.PeerIP(httplimit.MissingDeny)},
+		Store: storeAt(t, &clock), Limits: []*sluice.Limit{limit}, Key: []policy.Part{policy.ClientIP().IfMissing(policy.MissingDeny)},
 	}), httplimit.Options{}, nothing)
 	r := get("/")
 	w := &noWriter{make(http.Header)}

@@ -128,7 +128,7 @@ func TestHostIsOneValue(t *testing.T) {
 		}
 	}
 	// Two spellings of one host are one key for a limiter without rules too.
-	k, err := httplimit.NewKeyDecider(httplimit.KeyOptions{Store: store, Limits: rule.Limits, Key: []httplimit.Part{httplimit.Header("Host", httplimit.MissingDeny)}})
+	k, err := httplimit.NewKeyDecider(httplimit.KeyOptions{Store: store, Limits: rule.Limits, Key: []policy.Part{policy.Header("Host").IfMissing(policy.MissingDeny)}})
 	if err != nil {
 		t.Fatal(err)
 	}

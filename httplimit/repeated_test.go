@@ -200,7 +200,7 @@ func TestServicesSeeWhatRulesRead(t *testing.T) {
 	handlers := map[string]http.Handler{
 		"rules": wrap(t, ruled(t, store, httplimit.PolicyOptions{}, rules...), httplimit.Options{}, http.HandlerFunc(seen)),
 		"key": wrap(t, keyed(t, httplimit.KeyOptions{
-			Store: store, Limits: hourly(1000), Key: []httplimit.Part{httplimit.Header("X-Api-Key", httplimit.MissingShared), httplimit.Header("Authorization", httplimit.MissingShared)},
+			Store: store, Limits: hourly(1000), Key: []policy.Part{policy.Header("X-Api-Key"), policy.Header("Authorization")},
 		}), httplimit.Options{}, http.HandlerFunc(seen)),
 	}
 	for name, h := range handlers {

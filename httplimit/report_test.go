@@ -191,7 +191,7 @@ func TestReportsWithOtherSpellings(t *testing.T) {
 			t.Errorf("%s %v: %d, cost %d, want %d, %d", c.q.Target, c.q.Header, status, cost, c.want, c.cost)
 		}
 	}
-	if _, v := keyed(t, httplimit.KeyOptions{Store: storeAt(t, &clock), Limits: hourly(9), Key: []httplimit.Part{httplimit.Header("X-User", httplimit.MissingShared)}}).
+	if _, v := keyed(t, httplimit.KeyOptions{Store: storeAt(t, &clock), Limits: hourly(9), Key: []policy.Part{policy.Header("X-User")}}).
 		DecideReport(t.Context(), reported("/", "X_User: a")); v.Allowed() {
 		t.Error("a key by a header in another spelling is allowed")
 	}

@@ -44,11 +44,17 @@ func (s *recordingStore) Decide(_ context.Context, r sluice.Request) (sluice.Dec
 }
 
 // decidedKey returns the key that parts make of a request, and the verdict.
-func decidedKey(tb testing.TB, r *http.Request, parts ...httplimit.Part) (sluice.Key, policy.Verdict) {
+func decidedKey(tb testing.TB, r *http.Request, parts ...policy.Part) (sluice.Key, policy.Verdict) {
+	tb.Helper()
+	return decidedBehind(tb, nil, r, parts...)
+}
+
+// decidedBehind is decidedKey with a finder of client addresses.
+func decidedBehind(tb testing.TB, ip *httplimit.ClientIP, r *http.Request, parts ...policy.Part) (sluice.Key, policy.Verdict) {
 	tb.Helper()
 	store := &recordingStore{}
 	d := keyed(tb, httplimit.KeyOptions{
-		Store: store, Limits: []*sluice.Limit{sluice.MustLimit("l", sluice.FixedWindow{Rate: sluice.PerSecond(1)})}, Key: parts,
+		Store: store, Limits: []*sluice.Limit{sluice.MustLimit("l", sluice.FixedWindow{Rate: sluice.PerSecond(1)})}, Key: parts, ClientIP: ip,
 	})
 	v := d.Decide(r)
 	if len(store.decided) == 0 {
@@ -58,9 +64,15 @@ func decidedKey(tb testing.TB, r *http.Request, parts ...httplimit.Part) (sluice
 }
 
 // keyOf returns the text of the key that one part makes of a request.
-func keyOf(tb testing.TB, part httplimit.Part, r *http.Request) string {
+func keyOf(tb testing.TB, part policy.Part, r *http.Request) string {
 	tb.Helper()
-	key, _ := decidedKey(tb, r, part)
+	return keyBehind(tb, nil, part, r)
+}
+
+// keyBehind is keyOf with a finder of client addresses.
+func keyBehind(tb testing.TB, ip *httplimit.ClientIP, part policy.Part, r *http.Request) string {
+	tb.Helper()
+	key, _ := decidedBehind(tb, ip, r, part)
 	if key.Len() != 1 {
 		tb.Fatalf("the key has %d parts", key.Len())
 	}

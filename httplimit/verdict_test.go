@@ -54,7 +54,7 @@ func TestTightest(t *testing.T) {
 		{[]sluice.Decision{denied(6), never, denied(5)}, "1", 0},
 		{[]sluice.Decision{never, denied(5), never}, "0", 0},
 	} {
-		d := keyed(t, httplimit.KeyOptions{Store: answers{list: c.answers}, Limits: limits, Key: []httplimit.Part{httplimit.Constant("all")}})
+		d := keyed(t, httplimit.KeyOptions{Store: answers{list: c.answers}, Limits: limits, Key: []policy.Part{policy.Constant("all")}})
 		v := d.Decide(get("/"))
 		if v.TightestLimit.Name() != c.want || v.Delay != c.delay || v.Allowed() != v.Tightest.Allowed || v.Reason != v.Tightest.Reason {
 			t.Errorf("case %d: got %+v", i, v)
@@ -114,7 +114,7 @@ func TestRenewalInQueue(t *testing.T) {
 			c.store.decided, c.store.delay = new(int), time.Second
 			errs := 0
 			h := wrap(t, keyed(t, httplimit.KeyOptions{
-				Store: c.store, Key: []httplimit.Part{httplimit.Constant("all")}, OnStoreError: c.onErr,
+				Store: c.store, Key: []policy.Part{policy.Constant("all")}, OnStoreError: c.onErr,
 				Limits: []*sluice.Limit{sluice.MustLimit("l", sluice.Concurrency{Max: 1, Queue: 1, Latency: time.Second})},
 			}), httplimit.Options{OnError: func(*http.Request, error) { errs++ }}, nothing)
 			if got := status(h); got != c.status || errs != c.errs {

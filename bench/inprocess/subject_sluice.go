@@ -9,6 +9,7 @@ import (
 	"github.com/sluicehq/sluice/bench/peers"
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/memory"
+	"github.com/sluicehq/sluice/policy"
 )
 
 // sluiceName is our store in the tables, with its token bucket.
@@ -108,7 +109,7 @@ func sluiceMiddlewares() []middleware {
 		decider, err := httplimit.NewKeyDecider(httplimit.KeyOptions{
 			Store:  s.memory,
 			Limits: []*sluice.Limit{s.limiter.Limit()},
-			Key:    []httplimit.Part{httplimit.PeerIP(httplimit.MissingShared)},
+			Key:    []policy.Part{policy.ClientIP()},
 		})
 		if err != nil {
 			return nil, err

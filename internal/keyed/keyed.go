@@ -4,63 +4,90 @@ package keyed
 import (
 	"errors"
 	"fmt"
-	"time"
+	"slices"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Options are the KeyOptions of an edge, for requests R and parts P. The fields are in the order of
-// the edges' own types, which are converted to this one and describe the fields.
-type Options[R, P any] struct {
-	Store        sluice.Store
-	Limits       []*sluice.Limit
-	Key          []P
-	Cost         func(R) int64
-	MaxWait      time.Duration
-	Ban          *sluice.Ban
-	BanShared    bool
-	OnStoreError policy.Fallback
+// Edge is what differs between edges, for their requests R.
+type Edge[R comparable] struct {
+	// Name is the name of the package, with which errors begin.
+	Name string
+	// RequestOf returns the request that attributes describe, or the zero R.
+	RequestOf func(*policy.Attributes) R
+	// Find returns the function that finds a part of a key in requests. It returns nil if the source of the part
+	// needs none, and for parts that requests do not have. It may complete the part.
+	Find func(p *policy.Part) func(R) (string, bool)
 }
 
-// Decider returns a decider by a policy of one rule. Errors begin with the edge's name, and name makers of parts.
-func (o Options[R, P]) Decider(edge, makers string, request func(*policy.Attributes) R, made func(P) (policy.Part, error)) (*policy.Decider, error) {
-	p, err := o.policy(makers, request, made)
-	if err != nil {
-		return nil, fmt.Errorf("%s: KeyOptions%w", edge, err)
+// Function returns a part that a function finds in a request.
+func (e *Edge[R]) Function(name string, value func(R) (string, bool)) policy.Part {
+	if value == nil {
+		return policy.Function(name, nil) // which policy.Single refuses
 	}
-	d, err := policy.NewDecider(p, o.Store)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", edge, err)
-	}
-	return d, nil
+	return policy.Function(name, e.valueOf(value))
 }
+
+func (e *Edge[R]) valueOf(value func(R) (string, bool)) func(*policy.Attributes) (string, bool) {
+	return func(a *policy.Attributes) (string, bool) {
+		var none R
+		if r := e.RequestOf(a); r != none {
+			return value(r)
+		}
+		return "", false
+	}
+}
+
+// Decider returns a decider by a policy of one rule. The functions cost and limits may be nil.
+func (e *Edge[R]) Decider(store sluice.Store, rule policy.Rule, cost func(R) int64, limits func(R) []*sluice.Limit) (*policy.Decider, error) {
+	if cost != nil {
+		rule.Cost.Function = func(a *policy.Attributes) int64 { return cost(e.RequestOf(a)) }
+	}
+	if limits != nil {
+		rule.LimitsFor = func(a *policy.Attributes) []*sluice.Limit {
+			var none R
+			if r := e.RequestOf(a); r != none {
+				return limits(r)
+			}
+			return nil // for a key that is given by its values
+		}
+	}
+	p, err := e.policy(store, rule)
+	if err != nil {
+		return nil, fmt.Errorf("%s: KeyOptions%w", e.Name, err)
+	}
+	return policy.NewDecider(p, store)
+}
+
+// read are the sources of parts that a policy itself finds in requests of any edge. It refuses the zero source.
+var read = []policy.Source{0, policy.FromConstant, policy.FromHeader, policy.FromCookie, policy.FromQuery, policy.FromFunction}
 
 // policy returns the policy of one rule. Its errors continue the word KeyOptions.
-func (o Options[R, P]) policy(makers string, request func(*policy.Attributes) R, made func(P) (policy.Part, error)) (*policy.Policy, error) {
+func (e *Edge[R]) policy(store sluice.Store, rule policy.Rule) (*policy.Policy, error) {
 	switch {
-	case o.Store == nil:
+	case store == nil:
 		return nil, errors.New(".Store is missing; give one such as memory.New makes")
-	case len(o.Limits) == 0:
+	case len(rule.Limits) == 0:
 		return nil, errors.New(".Limits is empty; give one limit or more")
-	case len(o.Key) == 0:
-		return nil, errors.New(".Key is empty; give parts such as PeerIP, or Constant for one budget shared by everybody")
-	case o.OnStoreError > policy.FallbackDeny:
-		return nil, fmt.Errorf(".OnStoreError is %d; give policy.FallbackAllow or policy.FallbackDeny", o.OnStoreError)
+	case len(rule.Key) == 0:
+		return nil, errors.New(".Key is empty; give parts such as policy.ClientIP(), or policy.Global() for one budget shared by everybody")
+	case rule.OnStoreError > policy.FallbackDeny:
+		return nil, fmt.Errorf(".OnStoreError is %d; give policy.FallbackAllow or policy.FallbackDeny", rule.OnStoreError)
 	}
-	rule := policy.Rule{Limits: o.Limits, MaxWait: o.MaxWait, Ban: o.Ban, BanShared: o.BanShared, OnStoreError: o.OnStoreError}
-	for i := range o.Key {
-		part, err := made(o.Key[i])
-		if part.Source == 0 && err == nil {
-			err = fmt.Errorf("is the zero Part; make one with %s and so on", makers)
+	rule.Key = slices.Clone(rule.Key)
+	for i := range rule.Key {
+		p := &rule.Key[i]
+		if p.Value != nil {
+			continue
 		}
-		if err != nil {
-			return nil, fmt.Errorf(".Key[%d]: %w", i, err)
+		value := e.Find(p)
+		switch {
+		case value != nil:
+			p.Value = e.valueOf(value)
+		case !slices.Contains(read, p.Source):
+			return nil, fmt.Errorf(".Key[%d] %q is a part for rules; give a Function, or rules to NewPolicyDecider", i, p)
 		}
-		rule.Key = append(rule.Key, part)
-	}
-	if o.Cost != nil {
-		rule.Cost.Function = func(a *policy.Attributes) int64 { return o.Cost(request(a)) }
 	}
 	p, err := policy.Single(rule)
 	if err != nil {

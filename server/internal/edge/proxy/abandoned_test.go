@@ -10,6 +10,7 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/memory"
+	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/edge/edgetest"
 )
 
@@ -22,7 +23,7 @@ func depending(t *testing.T, target string, abandoned *Abandoned) *httptest.Serv
 	}
 	t.Cleanup(func() { store.Close() })
 	d, err := httplimit.NewKeyDecider(httplimit.KeyOptions{
-		Store: store, Limits: []*sluice.Limit{sluice.MustLimit("many", sluice.Concurrency{Max: 100})}, Key: []httplimit.Part{httplimit.Constant("all")},
+		Store: store, Limits: []*sluice.Limit{sluice.MustLimit("many", sluice.Concurrency{Max: 100})}, Key: []policy.Part{policy.Constant("all")},
 	})
 	if err != nil {
 		t.Fatal(err)
