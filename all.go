@@ -25,11 +25,11 @@ func decideAll(ctx context.Context, store Store, requests []Request) (Decision, 
 	}
 	all := make([]Decision, len(requests))
 	err := store.DecideAll(ctx, requests, all)
-	var denial *DenialError
+	var denial interface{ Denials() map[int]Decision } // a *driver.DenialError
 	switch {
 	case errors.As(err, &denial):
 		var d Decision
-		for _, one := range denial.Denied {
+		for _, one := range denial.Denials() {
 			if d.Reason == ReasonNone || one.Tighter(&d) {
 				d = one
 			}

@@ -29,16 +29,14 @@
 //
 // # For authors of stores
 //
-// Programs that use a store need none of the following. A store of your own implements [Store],
-// and may implement [Taker], [Banner], [Sharded] and [Grantor] too. Package storetest is its contract: it runs
-// against any store. These parts serve a store:
+// Programs that use a store need none of the following. A store of your own implements [Store], and may implement
+// [Banner] and the interfaces of package driver. Package storetest is its contract: it runs against any store. These
+// parts serve a store:
 //
-//   - [Request.Check] reports an invalid request. [Limit.Params] has the numbers of the limit
-//     for package algo, which computes the decisions. [Ban.Terms] has the numbers of a ban.
+//   - [Request.Check] reports an invalid request.
 //   - [Limit.ID] identifies the states of a limit, and [Limit.NameID] its bans. [Key.Text] and
 //     [Key.Len] identify a key; [EncodedKey] and [AppendKeyPart] make a key from encoded parts.
 //   - A [Decision] carries a [Receipt]. [Request.Charge] makes a [Charge] from it; Cancel,
 //     Settle and Release take the charge.
-//   - [DenialError] reports a batch that was denied although the store could not decide all of it.
-//     [ShardError] reports which requests it could not decide.
+//   - [Limit.Params] and [Ban.Terms] have the numbers for the stores of this repository.
 package sluice

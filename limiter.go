@@ -21,7 +21,7 @@ import (
 // A Limiter is safe for concurrent use, for any number of keys.
 type Limiter struct {
 	store Store
-	taker Taker
+	taker taker
 	limit atomic.Pointer[Limit]             // nil if find returns the limits
 	find  func(context.Context, Key) *Limit // nil for one limit
 }
@@ -57,17 +57,17 @@ func newLimiter(store Store) *Limiter {
 		panic("sluice: a limiter has no store; give one such as memory.New makes")
 	}
 	l := &Limiter{store: store}
-	if t, ok := store.(Taker); ok {
+	if t, ok := store.(taker); ok {
 		l.taker = t
 	} else {
-		l.taker = taker{store}
+		l.taker = plain{store}
 	}
 	return l
 }
 
 // finder finds the limit of each key.
 type finder struct {
-	Taker
+	taker
 	find func(context.Context, Key) *Limit
 }
 
@@ -76,7 +76,7 @@ func (f finder) Take(ctx context.Context, _ *Limit, k Key, cost int64) (Decision
 	if l == nil {
 		return Decision{}, (&Request{}).problem()
 	}
-	return f.Taker.Take(ctx, l, k, cost)
+	return f.taker.Take(ctx, l, k, cost)
 }
 
 // Store returns the store, such as to close it, or to save its states.

@@ -26,7 +26,7 @@ type Store interface {
 	// decided, and its denial denies the batch. If any decision other than a shadow's is a denial, only
 	// shadows and debits were charged. The other allowed decisions are peeks then: Remaining is what
 	// could be taken, and ResetAfter is of the state as it is. A denial counts the requests of the
-	// batch before it, and is otherwise the same as without the batch. An error may be a *DenialError.
+	// batch before it, and is otherwise the same as without the batch. An error may be a *driver.DenialError.
 	DecideAll(ctx context.Context, rs []Request, out []Decision) error
 	// Cancel gives back what a charge took, except the part on which later charges rely. After the
 	// moment at which the charge acts, it changes nothing and returns ErrActed. It releases a lease.
@@ -41,14 +41,7 @@ type Store interface {
 	Reset(ctx context.Context, l *Limit, k Key) error
 }
 
-// Taker is a Store that also decides the simplest requests: some units of a limit and nothing
-// else. Take returns what Decide would return. Its arguments fit into registers, which saves a
-// tenth of the time of a decision in memory. A Limiter calls Take if its store has it.
-type Taker interface {
-	Take(ctx context.Context, l *Limit, k Key, cost int64) (Decision, error)
-}
-
-// As returns the store as a T: an optional interface such as [Banner] or [Sharded]. If the store is not a T but has a
+// As returns the store as a T: an optional interface such as [Banner]. If the store is not a T but has a
 // method Unwrap() Store, As tries the store that Unwrap returns, and so on.
 //
 // A store that wraps another one, such as to trace its calls, has Unwrap if calls of optional interfaces may bypass it.
@@ -67,31 +60,16 @@ func As[T any](store Store) (t T, ok bool) {
 	return t, false
 }
 
-// Sharded is a Store whose keys are on several servers, which fail one by one, such as the masters
-// of a cluster. Package guard keeps what it has learned about one server apart from the others.
-type Sharded interface {
-	Store
-	// Shard returns the number of the server that decides about a key: 0 or a little more. It
-	// does not block, and servers may change their numbers.
-	Shard(k Key) int
+// taker decides the simplest requests: see driver.Taker.
+type taker interface {
+	Take(ctx context.Context, l *Limit, k Key, cost int64) (Decision, error)
 }
 
-// LocalDecider is a Store that decides some requests by itself, without a call that can block or
-// fail. Package guard makes such decisions without a deadline or a circuit breaker.
-type LocalDecider interface {
-	Store
-	// DecideLocally returns what Decide would return, or false if that needs a call. Then it has
-	// changed nothing.
-	DecideLocally(r Request) (d Decision, ok bool)
-	// DecideAllLocally does what DecideAll would do, or returns false and changes nothing but out.
-	DecideAllLocally(rs []Request, out []Decision) (ok bool)
-}
+// plain makes any store a taker.
+type plain struct{ Store }
 
-// taker makes any store a Taker.
-type taker struct{ Store }
-
-func (t taker) Take(ctx context.Context, l *Limit, k Key, cost int64) (Decision, error) {
-	return t.Decide(ctx, Request{Limit: l, Key: k, Cost: cost})
+func (p plain) Take(ctx context.Context, l *Limit, k Key, cost int64) (Decision, error) {
+	return p.Decide(ctx, Request{Limit: l, Key: k, Cost: cost})
 }
 
 // Receipt identifies a charge, in the terms of its algorithm. Only stores read it.

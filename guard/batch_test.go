@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/guard"
 	"github.com/sluicehq/sluice/memory"
 )
@@ -121,7 +122,7 @@ func TestBatchDeniedInPart(t *testing.T) {
 		of := func(name string) *sluice.Limit { return limit(name, sluice.FixedWindow{Rate: sluice.PerDay(10)}) }
 		denied := sluice.Decision{Reason: sluice.ReasonLimited, Limit: 10, RetryAfter: time.Hour, ResetAfter: time.Hour}
 		h.fake.set(func(context.Context) error {
-			return fmt.Errorf("a part: %w", &sluice.DenialError{Denied: map[int]sluice.Decision{1: denied}, Err: errors.New("one server is gone")})
+			return fmt.Errorf("a part: %w", &driver.DenialError{Denied: map[int]sluice.Decision{1: denied}, Err: errors.New("one server is gone")})
 		})
 		rs := []sluice.Request{
 			{Limit: of("local"), Key: key, Cost: 3}, {Limit: of("exhausted"), Key: key, Cost: 1}, {Limit: of("allow"), Key: key, Cost: 1},
@@ -148,7 +149,7 @@ func TestBatchDeniedInPartAtTheDeadline(t *testing.T) {
 		h := build(t, guard.Options{Default: guard.Allow})
 		h.fake.set(func(ctx context.Context) error {
 			<-ctx.Done()
-			return &sluice.DenialError{Denied: map[int]sluice.Decision{0: {Reason: sluice.ReasonLimited}}, Err: ctx.Err()}
+			return &driver.DenialError{Denied: map[int]sluice.Decision{0: {Reason: sluice.ReasonLimited}}, Err: ctx.Err()}
 		})
 		l := limit("l", sluice.FixedWindow{Rate: sluice.PerDay(10)})
 		out := make([]sluice.Decision, 2)

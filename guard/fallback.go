@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/internal/algo"
 	"github.com/sluicehq/sluice/internal/translate"
 )
@@ -101,8 +102,8 @@ func (s *Store) fallBackAll(ctx context.Context, rs []sluice.Request, out []slui
 			return err
 		}
 	}
-	var denial sluice.DenialError
-	if d := (*sluice.DenialError)(nil); errors.As(why, &d) {
+	var denial driver.DenialError
+	if d := (*driver.DenialError)(nil); errors.As(why, &d) {
 		denial = *d
 	}
 	now := time.Now()

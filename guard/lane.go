@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 )
 
 // lane is the way to one shard of the store: its breaker, and its calls in flight. A store that
@@ -22,7 +23,7 @@ const maxLanes = 1024
 
 // lanes are the lanes of a store.
 type lanes struct {
-	sharded sluice.Sharded // nil for a store that is not Sharded
+	sharded driver.Sharded // nil for a store that is not Sharded
 	o       *Options
 	hooks   *hooks
 	first   lane // of shard 0
@@ -34,7 +35,7 @@ type lanes struct {
 }
 
 func (ls *lanes) init(o *Options, h *hooks) {
-	ls.sharded, _ = sluice.As[sluice.Sharded](o.Store)
+	ls.sharded, _ = sluice.As[driver.Sharded](o.Store)
 	ls.o, ls.hooks = o, h
 	ls.first.breaker.init(o, h)
 	ls.lists.breaker.init(o, h)
@@ -236,7 +237,7 @@ func (s *Store) fail(c *call, err, why error) {
 		c.uses[0].lane.breaker.fail(c.uses[0].permit, why)
 		return
 	}
-	var parts *sluice.ShardError
+	var parts *driver.ShardError
 	if !errors.As(err, &parts) {
 		c.failSilent(why)
 		return

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/guard"
 )
 
@@ -21,7 +22,7 @@ type sharded struct {
 	fault map[int]fault
 }
 
-var _ sluice.Sharded = (*sharded)(nil)
+var _ driver.Sharded = (*sharded)(nil)
 
 func (s *sharded) Shard(k sluice.Key) int {
 	if k.Text() == "" {
@@ -64,7 +65,7 @@ func (s *sharded) DecideAll(ctx context.Context, rs []sluice.Request, out []slui
 		}
 	}
 	if failed != nil {
-		return &sluice.ShardError{Failed: failed, Err: why}
+		return &driver.ShardError{Failed: failed, Err: why}
 	}
 	return s.fake.DecideAll(ctx, rs, out)
 }
@@ -283,9 +284,9 @@ func TestSplitBatchFails(t *testing.T) {
 		}
 		denied := sluice.Decision{Reason: sluice.ReasonLimited, Limit: 10, RetryAfter: time.Hour}
 		c.sharded.fake.set(func(context.Context) error {
-			return &sluice.DenialError{
+			return &driver.DenialError{
 				Denied: map[int]sluice.Decision{1: denied},
-				Err:    &sluice.ShardError{Failed: []int{0}, Err: errors.New("one server is gone")},
+				Err:    &driver.ShardError{Failed: []int{0}, Err: errors.New("one server is gone")},
 			}
 		})
 		few := limit("few", sluice.FixedWindow{Rate: sluice.PerDay(10)})

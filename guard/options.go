@@ -10,7 +10,7 @@ import (
 
 // Options are the settings of a Store. An option without a default is required.
 type Options struct {
-	// Store is the store to guard. If it is a sluice.Sharded, each shard has a circuit breaker and
+	// Store is the store to guard. If it is a driver.Sharded, each shard has a circuit breaker and
 	// a bound on calls in flight of its own. It must not be a guard itself. Its receipts must
 	// come from package algo: times in microseconds, or their complements.
 	Store sluice.Store

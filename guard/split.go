@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 )
 
 // split decides a batch if some of its shards are not called: fallbacks decide about the requests
@@ -154,11 +155,11 @@ func (b *splitBatch) giveBack(ctx context.Context) {
 
 // inBatch returns an error about a part of a batch with the positions in the whole batch.
 func inBatch(err error, positions []int) error {
-	var part *sluice.DenialError
+	var part *driver.DenialError
 	if !errors.As(err, &part) {
 		return err
 	}
-	whole := &sluice.DenialError{Denied: make(map[int]sluice.Decision, len(part.Denied)), Err: err}
+	whole := &driver.DenialError{Denied: make(map[int]sluice.Decision, len(part.Denied)), Err: err}
 	for j, d := range part.Denied {
 		whole.Denied[positions[j]] = d
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/internal/retry"
 )
 
@@ -19,16 +20,16 @@ import (
 // changed, the call can be tried again; see sluice.Reservation. A Store is safe for concurrent
 // use.
 //
-// If the wrapped store is a sluice.LocalDecider, such as the one of package hybrid, it decides what
+// If the wrapped store is a driver.LocalDecider, such as the one of package hybrid, it decides what
 // it can by itself: without a deadline, and while the breaker is open too. See docs/adr/0032.
 //
-// A Store is not a sluice.Taker: Take would save only a hundredth of the time of a call. The
+// A Store is not a driver.Taker: Take would save only a hundredth of the time of a call. The
 // goroutine of a call ends with the call. The guard calls the store only for requests, with
 // one exception. It ends a lease by itself if the store may have granted the lease without the
 // caller's knowledge.
 type Store struct {
 	o         Options
-	near      sluice.LocalDecider // the guarded store, or nil
+	near      driver.LocalDecider // the guarded store, or nil
 	fallback  atomic.Pointer[func(*sluice.Limit) Fallback]
 	hooks     hooks
 	lanes     lanes
@@ -44,7 +45,7 @@ type Store struct {
 
 var (
 	_ sluice.Store        = (*Store)(nil)
-	_ sluice.LocalDecider = (*Store)(nil)
+	_ driver.LocalDecider = (*Store)(nil)
 )
 
 // New returns a store that guards Options.Store. The error names the missing or wrong option. A guard starts no
@@ -53,7 +54,7 @@ func New(o Options) (*Store, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	near, _ := o.Store.(sluice.LocalDecider)
+	near, _ := o.Store.(driver.LocalDecider)
 	s := &Store{o: o, near: near, doubts: retry.Later{Most: mostDoubts, First: firstDoubt, Last: lastDoubt}}
 	s.hooks.hook = o.OnTransition
 	s.lanes.init(&s.o, &s.hooks)
@@ -125,7 +126,7 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// DecideLocally decides a request if the wrapped store can do so by itself. See sluice.LocalDecider.
+// DecideLocally decides a request if the wrapped store can do so by itself. See driver.LocalDecider.
 func (s *Store) DecideLocally(r sluice.Request) (d sluice.Decision, ok bool) {
 	if s.near == nil {
 		return d, false
@@ -133,7 +134,7 @@ func (s *Store) DecideLocally(r sluice.Request) (d sluice.Decision, ok bool) {
 	return s.near.DecideLocally(r)
 }
 
-// DecideAllLocally decides a batch if the wrapped store can do so by itself. See sluice.LocalDecider.
+// DecideAllLocally decides a batch if the wrapped store can do so by itself. See driver.LocalDecider.
 func (s *Store) DecideAllLocally(rs []sluice.Request, out []sluice.Decision) bool {
 	return s.near != nil && s.near.DecideAllLocally(rs, out)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/hybrid"
 	"github.com/sluicehq/sluice/memory"
 )
@@ -20,7 +21,7 @@ type bank struct {
 	mu       sync.Mutex
 	accounts map[string]*account
 	now      func() int64 // microseconds
-	fault    func(ctx context.Context, claims []sluice.Claim, handle func()) error
+	fault    func(ctx context.Context, claims []driver.Claim, handle func()) error
 	calls    int // of Grant
 	claims   int
 	decides  int   // exact decisions
@@ -38,7 +39,7 @@ type holder struct {
 	seq, birth  uint64
 	units, till int64
 	demand      int64
-	answer      sluice.Grant
+	answer      driver.Grant
 }
 
 const million = 1_000_000
@@ -233,13 +234,13 @@ func (b *bank) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error {
 	return nil
 }
 
-func (b *bank) Grant(ctx context.Context, id uint64, claims []sluice.Claim, out []sluice.Grant) {
+func (b *bank) Grant(ctx context.Context, id uint64, claims []driver.Claim, out []driver.Grant) {
 	b.mu.Lock()
 	b.calls++
 	b.claims += len(claims)
 	fault := b.fault
 	b.mu.Unlock()
-	copied, answers := slices.Clone(claims), make([]sluice.Grant, len(claims)) // for calls that are handled late
+	copied, answers := slices.Clone(claims), make([]driver.Grant, len(claims)) // for calls that are handled late
 	handle := func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -251,14 +252,14 @@ func (b *bank) Grant(ctx context.Context, id uint64, claims []sluice.Claim, out 
 		handle()
 	} else if err := fault(ctx, claims, handle); err != nil {
 		for i := range out {
-			out[i] = sluice.Grant{Err: err}
+			out[i] = driver.Grant{Err: err}
 		}
 		return
 	}
 	copy(out, answers)
 }
 
-func (b *bank) grant(id uint64, c *sluice.Claim) (g sluice.Grant) {
+func (b *bank) grant(id uint64, c *driver.Claim) (g driver.Grant) {
 	now := b.now()
 	a := b.account(c.Limit, c.Key, now)
 	h := a.holders[id]
@@ -275,7 +276,7 @@ func (b *bank) grant(id uint64, c *sluice.Claim) (g sluice.Grant) {
 	case h == nil:
 		h = new(holder)
 	case c.Seq < h.seq:
-		return sluice.Grant{Stale: true}
+		return driver.Grant{Stale: true}
 	case c.Seq == h.seq:
 		return h.answer
 	}
@@ -336,7 +337,7 @@ func bucket(perSecond, burst int64, h sluice.Hybrid) *sluice.Limit {
 }
 
 // open returns a hybrid store over a bank.
-func open(tb testing.TB, b sluice.Grantor, o hybrid.Options) *hybrid.Store {
+func open(tb testing.TB, b driver.Grantor, o hybrid.Options) *hybrid.Store {
 	tb.Helper()
 	s, err := hybrid.New(b, o)
 	if err != nil {

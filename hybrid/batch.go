@@ -42,7 +42,7 @@ func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice
 }
 
 // DecideAllLocally decides a batch if that needs no call of the wrapped store. See
-// sluice.LocalDecider.
+// driver.LocalDecider.
 func (s *Store) DecideAllLocally(rs []sluice.Request, out []sluice.Decision) bool {
 	n := len(rs)
 	switch {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/hybrid"
 	"github.com/sluicehq/sluice/internal/granttest"
 )
@@ -90,7 +91,7 @@ func TestBatches(t *testing.T) {
 func TestUnitsLastWhileClaimsTravel(t *testing.T) {
 	other := sluice.StringKey("other")
 	onStage(t, slow(1_000_000, sluice.Hybrid{Stranded: 0.5}), func(s *stage) {
-		s.set(func(_ context.Context, _ []sluice.Claim, handle func()) error {
+		s.set(func(_ context.Context, _ []driver.Claim, handle func()) error {
 			pass(period * 3 / 10)
 			handle()
 			pass(period * 3 / 10)

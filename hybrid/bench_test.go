@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/guard"
 	"github.com/sluicehq/sluice/hybrid"
 	"github.com/sluicehq/sluice/memory"
@@ -51,7 +52,7 @@ func BenchmarkDecide(b *testing.B) {
 func BenchmarkTake(b *testing.B) {
 	names, stores, r := subjects(b)
 	for i, s := range stores {
-		t, ok := s.(sluice.Taker)
+		t, ok := s.(driver.Taker)
 		if !ok {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/hybrid"
 )
 
@@ -63,7 +64,7 @@ func lossy(t *testing.T, seed uint64) {
 		return chance.IntN(n)
 	}
 	b := newBank(t)
-	b.fault = func(ctx context.Context, _ []sluice.Claim, handle func()) error {
+	b.fault = func(ctx context.Context, _ []driver.Claim, handle func()) error {
 		pass(time.Duration(roll(1000)) * time.Microsecond)
 		switch roll(10) {
 		case 0:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/hybrid"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/storetest"
@@ -33,7 +34,7 @@ type cold struct {
 	t *testing.T
 }
 
-func (c *cold) Grant(_ context.Context, _ uint64, claims []sluice.Claim, _ []sluice.Grant) {
+func (c *cold) Grant(_ context.Context, _ uint64, claims []driver.Claim, _ []driver.Grant) {
 	c.t.Errorf("%d claims of cold keys", len(claims))
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/hybrid"
 )
 
@@ -158,7 +159,7 @@ func TestCreditBeyondAGrantIsReported(t *testing.T) {
 		if n := s.held(); n < 1 || n > escrow {
 			s.Fatalf("%d units in escrow", n)
 		}
-		s.set(func(context.Context, []sluice.Claim, func()) error { return sluice.ErrUnknownOutcome })
+		s.set(func(context.Context, []driver.Claim, func()) error { return sluice.ErrUnknownOutcome })
 		pass(3 * time.Second)
 		s.set(nil)
 		pass(2 * time.Second)

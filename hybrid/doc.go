@@ -2,7 +2,7 @@
 // ahead of the requests. A local decision takes about as long as a decision of package memory. All
 // processes together never admit more than the limit: see docs/hybrid.md for the bound.
 //
-// A [Store] wraps a [sluice.Grantor], such as the store of package redisstore. It decides a limit
+// A [Store] wraps a [driver.Grantor], such as the store of package redisstore. It decides a limit
 // locally if the limit has hybrid terms, see [sluice.Limit.WithHybrid], and while this process gets
 // many requests for the key. Everything else goes to the wrapped store: other limits, keys with few
 // requests, bans, leases and waits.

@@ -7,7 +7,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 )
 
 // Drain reports all spent units and returns all others, so that other processes get them at once.
@@ -70,7 +70,7 @@ func (s *Store) drainOnce(ctx context.Context) (left int) {
 		claims = claims[n:]
 	}
 	for _, q := range claims { // the context has ended
-		s.answer(q, &sluice.Grant{Err: errBusy})
+		s.answer(q, &driver.Grant{Err: errBusy})
 	}
 	return left
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/internal/translate"
 )
 
@@ -104,7 +105,7 @@ func (s *Store) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error 
 }
 
 // Shard returns the number of the server that decides about a key, if the wrapped store is a
-// sluice.Sharded, and otherwise 0.
+// driver.Sharded, and otherwise 0.
 func (s *Store) Shard(k sluice.Key) int {
 	if s.sharded == nil {
 		return 0
@@ -112,8 +113,8 @@ func (s *Store) Shard(k sluice.Key) int {
 	return s.sharded.Shard(k)
 }
 
-// Grant passes claims on to the wrapped store. See sluice.Grantor.
-func (s *Store) Grant(ctx context.Context, holder uint64, claims []sluice.Claim, out []sluice.Grant) {
+// Grant passes claims on to the wrapped store. See driver.Grantor.
+func (s *Store) Grant(ctx context.Context, holder uint64, claims []driver.Claim, out []driver.Grant) {
 	s.backend.Grant(ctx, holder, claims, out)
 }
 

@@ -5,11 +5,12 @@ import (
 	"log"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/hybrid"
 )
 
 // shared is the store that all processes share, such as one of package rueidisstore.
-var shared sluice.Grantor
+var shared driver.Grantor
 
 func ExampleNew() {
 	store, err := hybrid.New(shared, hybrid.Options{})

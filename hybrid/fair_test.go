@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/hybrid"
 )
 
@@ -96,8 +97,8 @@ func TestFairShares(t *testing.T) {
 }
 
 // delayed lets claims take a time.
-func delayed(d time.Duration) func(context.Context, []sluice.Claim, func()) error {
-	return func(ctx context.Context, _ []sluice.Claim, handle func()) error {
+func delayed(d time.Duration) func(context.Context, []driver.Claim, func()) error {
+	return func(ctx context.Context, _ []driver.Claim, handle func()) error {
 		for half := range 2 {
 			select {
 			case <-time.After(d / 2):

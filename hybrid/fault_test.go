@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/hybrid"
 )
 
@@ -61,8 +62,8 @@ func TestLostAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, bucket(10_000, 10_000, sluice.Hybrid{}), func(s *stage) {
 				s.warm()
-				var lost []sluice.Claim
-				s.set(func(_ context.Context, claims []sluice.Claim, handle func()) error {
+				var lost []driver.Claim
+				s.set(func(_ context.Context, claims []driver.Claim, handle func()) error {
 					if handled {
 						handle()
 					}
@@ -94,7 +95,7 @@ func TestRefusedClaims(t *testing.T) {
 	onStage(t, bucket(10_000, 10_000, sluice.Hybrid{}), func(s *stage) {
 		s.warm()
 		seqs := map[uint64]int{}
-		s.set(func(_ context.Context, claims []sluice.Claim, _ func()) error {
+		s.set(func(_ context.Context, claims []driver.Claim, _ func()) error {
 			for _, c := range claims {
 				seqs[c.Seq]++
 			}
@@ -230,7 +231,7 @@ func TestStoreThatHangs(t *testing.T) {
 	onStage(t, slow(10_000, sluice.Hybrid{}), func(s *stage) {
 		release := make(chan struct{})
 		s.warm()
-		s.set(func(context.Context, []sluice.Claim, func()) error {
+		s.set(func(context.Context, []driver.Claim, func()) error {
 			<-release
 			return errLost
 		})
@@ -283,7 +284,7 @@ func TestStoreThatPanics(t *testing.T) {
 	onStage(t, bucket(10_000, 10_000, sluice.Hybrid{}), func(s *stage) {
 		s.warm()
 		panics := 0
-		s.set(func(context.Context, []sluice.Claim, func()) error {
+		s.set(func(context.Context, []driver.Claim, func()) error {
 			panics++
 			panic("bank")
 		})

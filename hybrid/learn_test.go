@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/internal/granttest"
 )
 
@@ -19,7 +20,7 @@ type counter struct {
 	answered       time.Time
 }
 
-func (c *counter) Grant(ctx context.Context, holder uint64, claims []sluice.Claim, out []sluice.Grant) {
+func (c *counter) Grant(ctx context.Context, holder uint64, claims []driver.Claim, out []driver.Grant) {
 	pass(c.trip)
 	c.Server.Grant(ctx, holder, claims, out)
 	c.answered = time.Now()

@@ -23,7 +23,7 @@ func (s *Store) Decide(ctx context.Context, r sluice.Request) (d sluice.Decision
 	return s.decideSlow(ctx, &r)
 }
 
-// Take decides a request for cost units and nothing else. See sluice.Taker.
+// Take decides a request for cost units and nothing else. See driver.Taker.
 func (s *Store) Take(ctx context.Context, l *sluice.Limit, k sluice.Key, cost int64) (d sluice.Decision, err error) {
 	if l != nil && l.Hybrid() != nil && cost > 0 && s.decide(l, k, cost, 0, false, &d) {
 		return d, nil
@@ -32,7 +32,7 @@ func (s *Store) Take(ctx context.Context, l *sluice.Limit, k sluice.Key, cost in
 }
 
 // DecideLocally decides a request if that needs no call of the wrapped store. See
-// sluice.LocalDecider.
+// driver.LocalDecider.
 func (s *Store) DecideLocally(r sluice.Request) (d sluice.Decision, ok bool) {
 	ok = plain(&r) && !r.Peek && s.decide(r.Limit, r.Key, r.Cost, r.Floor, r.Debit, &d)
 	return d, ok

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 )
 
 // openClaim is a claim on its way, or a claim whose answer was lost. Such a claim is frozen: it is
 // repeated unchanged until it is answered, because it may have been handled.
 type openClaim struct {
 	entry  *entry
-	claim  sluice.Claim
+	claim  driver.Claim
 	sent   instant       // when the last attempt began
 	done   chan struct{} // closed at the end of the last attempt
 	flying bool          // an attempt is on its way
@@ -39,7 +40,7 @@ func (s *Store) claim(e *entry, now instant, p purpose) *openClaim {
 	e.count(now.mono)
 	q := &openClaim{entry: e, sent: now, done: make(chan struct{}), flying: true, resets: e.resets}
 	c := &q.claim
-	*c = sluice.Claim{
+	*c = driver.Claim{
 		Limit: e.limit, Key: e.key, Seq: s.seq.Add(1), Birth: h.birth, Till: h.till,
 		Spent: h.unreported(), Take: p.take, Floor: p.floor,
 	}
@@ -61,7 +62,7 @@ func (s *Store) claim(e *entry, now instant, p purpose) *openClaim {
 }
 
 // want sets how many units a claim wants.
-func (s *Store) want(e *entry, c *sluice.Claim, now int64) {
+func (s *Store) want(e *entry, c *driver.Claim, now int64) {
 	v, h := e.terms, &e.hand
 	c.Least = e.demand.cost()
 	// The units must last until the answer to the next claim: for one synchronisation, this call and the next call.
@@ -90,7 +91,7 @@ func (s *Store) want(e *entry, c *sluice.Claim, now int64) {
 }
 
 // answer handles the end of an attempt.
-func (s *Store) answer(q *openClaim, g *sluice.Grant) {
+func (s *Store) answer(q *openClaim, g *driver.Grant) {
 	now := s.clock.now()
 	e := q.entry
 	e.lock()
@@ -127,7 +128,7 @@ func (e *entry) takeBack(q *openClaim) {
 }
 
 // settle changes the entry by an answer of the store.
-func (s *Store) settle(e *entry, q *openClaim, g *sluice.Grant, now instant) {
+func (s *Store) settle(e *entry, q *openClaim, g *driver.Grant, now instant) {
 	c, h := &q.claim, &e.hand
 	e.counts.granted += uint64(g.Units)
 	e.counts.returned += uint64(c.Returned)
@@ -165,7 +166,7 @@ func (s *Store) settle(e *entry, q *openClaim, g *sluice.Grant, now instant) {
 
 // begin handles the answer to a claim that was made without a grant in hand. What was spent on
 // credit since the claim was made is paid with granted units.
-func (e *entry) begin(c *sluice.Claim, g *sluice.Grant, since int64) {
+func (e *entry) begin(c *driver.Claim, g *driver.Grant, since int64) {
 	h := &e.hand
 	e.counts.credit += uint64(c.Spent)
 	switch {
@@ -181,7 +182,7 @@ func (e *entry) begin(c *sluice.Claim, g *sluice.Grant, since int64) {
 }
 
 // proceed handles the answer to a claim whose grant goes on, or whose units were all spent.
-func (e *entry) proceed(c *sluice.Claim, g *sluice.Grant, since int64) {
+func (e *entry) proceed(c *driver.Claim, g *driver.Grant, since int64) {
 	h := &e.hand
 	if g.Units > 0 {
 		floor := max(c.Floor, g.Free)
@@ -205,7 +206,7 @@ func (e *entry) proceed(c *sluice.Claim, g *sluice.Grant, since int64) {
 }
 
 // lose handles the answer to a claim whose grant the store no longer has.
-func (e *entry) lose(c *sluice.Claim, g *sluice.Grant, since int64) {
+func (e *entry) lose(c *driver.Claim, g *driver.Grant, since int64) {
 	h := &e.hand
 	e.stamp |= 1
 	switch {
@@ -226,7 +227,7 @@ func (e *entry) lose(c *sluice.Claim, g *sluice.Grant, since int64) {
 
 // take takes a first grant in hand. It pays what was spent before. Units of an earlier process with
 // the number of this holder count as spent.
-func (e *entry) take(c *sluice.Claim, g *sluice.Grant, spent int64) {
+func (e *entry) take(c *driver.Claim, g *driver.Grant, spent int64) {
 	h := &e.hand
 	*h = hand{left: max(0, g.Units-spent), birth: g.Birth, held: g.Held, floor: max(c.Floor, g.Free)}
 	h.placed = h.left + spent + max(0, g.Held-g.Units)
@@ -236,7 +237,7 @@ func (e *entry) take(c *sluice.Claim, g *sluice.Grant, spent int64) {
 }
 
 // learn draws conclusions from an answer.
-func (s *Store) learn(e *entry, q *openClaim, g *sluice.Grant, now instant) {
+func (s *Store) learn(e *entry, q *openClaim, g *driver.Grant, now instant) {
 	c, v, h := &q.claim, e.terms, &e.hand
 	n := &e.seen
 	if n.since == 0 || c.Birth != h.birth {

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 )
 
 // Options are the settings of a Store. The zero value is a good one.
@@ -35,7 +35,7 @@ const (
 )
 
 // complete checks the options and fills in the defaults.
-func (o *Options) complete(backend sluice.Grantor) error {
+func (o *Options) complete(backend driver.Grantor) error {
 	if backend == nil {
 		return errors.New("hybrid: New has no store; give one that grants units, such as one of package rueidisstore")
 	}

@@ -3,7 +3,7 @@ package hybrid
 import (
 	"math"
 
-	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 )
 
 // pace spreads the claims of a process while the units of a key are short: while few are free, and
@@ -30,7 +30,7 @@ func (p *pace) accrue(now, longest, least int64) int64 {
 // is free beyond the reserve is to be used within four pauses, and what is missing in the reserve is
 // to come back within four. The reserve lets a process that has requested nothing so far
 // have its first request decided at once.
-func (p *pace) follow(v *terms, c *sluice.Claim, g *sluice.Grant, demand float64, now int64) (pause int64) {
+func (p *pace) follow(v *terms, c *driver.Claim, g *driver.Grant, demand float64, now int64) (pause int64) {
 	if c.Demand <= 0 || g.Demands <= 0 || float64(g.Free) > 2*v.reserve {
 		*p = pace{}
 		return 0

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/guard"
 	"github.com/sluicehq/sluice/hybrid"
 	"github.com/sluicehq/sluice/internal/granttest"
@@ -163,7 +164,7 @@ type remote struct {
 	decides atomic.Int64
 }
 
-func (r *remote) Grant(ctx context.Context, holder uint64, claims []sluice.Claim, out []sluice.Grant) {
+func (r *remote) Grant(ctx context.Context, holder uint64, claims []driver.Claim, out []driver.Grant) {
 	pass(r.trip / 2)
 	r.Server.Grant(ctx, holder, claims, out)
 	pass(r.trip / 2)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 )
 
 // history keeps the last events of a world, and what is wrong with it. It writes texts only for a failure.
@@ -26,8 +27,8 @@ type event struct {
 	at, till time.Duration // till: of the last request of several
 	node     int
 	what     happening
-	claim    sluice.Claim
-	grant    sluice.Grant
+	claim    driver.Claim
+	grant    driver.Grant
 	again    bool
 	err      error
 	fault    fault

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 )
 
 // check checks that the server has all units in escrow that processes may still spend, or have spent and
@@ -47,7 +48,7 @@ func (w *world) check() {
 }
 
 // numberOf returns the number of a claim as the server gets it.
-func (w *world) numberOf(n *node, c sluice.Claim) uint64 {
+func (w *world) numberOf(n *node, c driver.Claim) uint64 {
 	if w.trick != numbersRetries {
 		return c.Seq
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/internal/granttest"
 )
 
@@ -36,14 +37,14 @@ type link struct {
 	paused   time.Time // until then, the process does nothing
 	dead     bool      // the process has crashed
 	attempts map[uint64]uint64
-	sent     map[uint64]sluice.Claim
+	sent     map[uint64]driver.Claim
 	handled  map[uint64]time.Duration // claims by their number: until when the answer is kept
 
 	claims, empty, decisions, retries int
 	answered                          time.Time
 }
 
-var _ sluice.Grantor = (*link)(nil)
+var _ driver.Grantor = (*link)(nil)
 
 // fate is what happens to one call.
 type fate struct {
@@ -139,11 +140,11 @@ func (l *link) set(f func(l *link)) {
 	f(l)
 }
 
-// Grant implements sluice.Grantor.
-func (l *link) Grant(ctx context.Context, holder uint64, claims []sluice.Claim, out []sluice.Grant) {
+// Grant implements driver.Grantor.
+func (l *link) Grant(ctx context.Context, holder uint64, claims []driver.Claim, out []driver.Grant) {
 	l.awaken()
 	began := time.Now()
-	sent := make([]sluice.Claim, len(claims))
+	sent := make([]driver.Claim, len(claims))
 	l.mu.Lock()
 	for i, c := range claims {
 		l.check(c)
@@ -154,10 +155,10 @@ func (l *link) Grant(ctx context.Context, holder uint64, claims []sluice.Claim, 
 	for i := range sent {
 		l.log.add(event{node: l.node, what: sends, claim: sent[i]})
 	}
-	var grants []sluice.Grant
+	var grants []driver.Grant
 	var lock sync.Mutex
 	err := l.call(ctx, func(again bool) {
-		got := make([]sluice.Grant, len(sent))
+		got := make([]driver.Grant, len(sent))
 		for i := range sent {
 			l.handle(ctx, holder, claims[i].Seq, sent[i], &got[i])
 		}
@@ -174,7 +175,7 @@ func (l *link) Grant(ctx context.Context, holder uint64, claims []sluice.Claim, 
 	defer lock.Unlock()
 	for i := range out {
 		if err != nil {
-			out[i] = sluice.Grant{Err: err}
+			out[i] = driver.Grant{Err: err}
 		} else {
 			out[i] = l.trick.grant(grants[i], time.Since(began))
 			if out[i].Units == 0 && claims[i].Take == 0 {
@@ -186,10 +187,10 @@ func (l *link) Grant(ctx context.Context, holder uint64, claims []sluice.Claim, 
 }
 
 // handle lets the server handle one claim. A claim that it has answered charges nothing more.
-func (l *link) handle(ctx context.Context, holder, seq uint64, c sluice.Claim, g *sluice.Grant) {
+func (l *link) handle(ctx context.Context, holder, seq uint64, c driver.Claim, g *driver.Grant) {
 	before := l.log.given(c.Key)
-	var got [1]sluice.Grant
-	l.server.Grant(ctx, holder, []sluice.Claim{c}, got[:])
+	var got [1]driver.Grant
+	l.server.Grant(ctx, holder, []driver.Claim{c}, got[:])
 	*g = got[0]
 	more := l.log.given(c.Key) - before
 	l.mu.Lock()
@@ -206,7 +207,7 @@ func (l *link) handle(ctx context.Context, holder, seq uint64, c sluice.Claim, g
 }
 
 // check notes a claim, and fails if one with the same number had another content.
-func (l *link) check(c sluice.Claim) {
+func (l *link) check(c driver.Claim) {
 	if before, found := l.sent[c.Seq]; !found {
 		l.sent[c.Seq] = c
 	} else if l.retries++; before != c {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/internal/granttest"
 )
 
@@ -38,7 +39,7 @@ type distant struct{ *granttest.Server }
 
 const distance = 200 * time.Microsecond
 
-func (d distant) Grant(ctx context.Context, holder uint64, claims []sluice.Claim, out []sluice.Grant) {
+func (d distant) Grant(ctx context.Context, holder uint64, claims []driver.Claim, out []driver.Grant) {
 	pass(distance / 2)
 	d.Server.Grant(ctx, holder, claims, out)
 	pass(distance / 2)

@@ -3,7 +3,7 @@ package hybrid
 import (
 	"time"
 
-	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 )
 
 // trick is a defect of a process. The link plays it, so that the store under test needs no switches: the
@@ -30,7 +30,7 @@ func (t trick) String() string {
 }
 
 // claim returns what the server gets instead of a claim.
-func (t trick) claim(l *link, c sluice.Claim) sluice.Claim {
+func (t trick) claim(l *link, c driver.Claim) driver.Claim {
 	switch t {
 	case numbersRetries:
 		n := l.attempts[c.Seq]
@@ -50,7 +50,7 @@ func (t trick) claim(l *link, c sluice.Claim) sluice.Claim {
 }
 
 // grant returns what the process gets instead of an answer after some time.
-func (t trick) grant(g sluice.Grant, took time.Duration) sluice.Grant {
+func (t trick) grant(g driver.Grant, took time.Duration) driver.Grant {
 	switch t {
 	case deadlineOfAnswer:
 		g.Till += took.Microseconds()

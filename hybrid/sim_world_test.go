@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/internal/granttest"
 )
 
@@ -125,7 +126,7 @@ func (w *world) start(n *node) {
 	n.link = &link{
 		server: w.server, log: w, node: n.number, trick: w.trick, weather: w.weather,
 		chance:   rand.New(rand.NewPCG(w.seed, uint64(1000*w.started+n.number))),
-		attempts: map[uint64]uint64{}, sent: map[uint64]sluice.Claim{}, handled: map[uint64]time.Duration{},
+		attempts: map[uint64]uint64{}, sent: map[uint64]driver.Claim{}, handled: map[uint64]time.Duration{},
 	}
 	wall := func() int64 {
 		now := time.Now().UnixNano() + n.skew + int64(n.drift*float64(time.Since(w.began)))

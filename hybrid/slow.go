@@ -180,7 +180,7 @@ func (s *Store) decideExactly(ctx context.Context, e *entry, r *sluice.Request) 
 }
 
 // heldWait returns the longest wait of an exact request: no wait, and a mark if this process is among the holders of
-// the key. See sluice.Grant.Others.
+// the key. See driver.Grant.Others.
 func heldWait(hot bool) time.Duration {
 	if hot {
 		return -1

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/internal/algo"
 )
 
@@ -50,7 +51,7 @@ func (e *entry) fold() {
 }
 
 // synced notes an answer of the store about a locked entry.
-func (e *entry) synced(q *openClaim, g *sluice.Grant, now instant) {
+func (e *entry) synced(q *openClaim, g *driver.Grant, now instant) {
 	t := e.terms.tally
 	t.calls.Add(1)
 	t.lastSync.Store(now.wall)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/hybrid"
 )
 
@@ -110,7 +111,7 @@ func (s *stage) used() int64 {
 }
 
 // set sets the fault of the bank.
-func (s *stage) set(fault func(ctx context.Context, claims []sluice.Claim, handle func()) error) {
+func (s *stage) set(fault func(ctx context.Context, claims []driver.Claim, handle func()) error) {
 	s.bank.mu.Lock()
 	defer s.bank.mu.Unlock()
 	s.bank.fault = fault
@@ -344,7 +345,7 @@ func TestDrainGivesUp(t *testing.T) {
 }
 
 // hang does not answer before its context ends.
-func hang(ctx context.Context, _ []sluice.Claim, _ func()) error {
+func hang(ctx context.Context, _ []driver.Claim, _ func()) error {
 	<-ctx.Done()
 	return errors.Join(ctx.Err(), sluice.ErrUnknownOutcome)
 }

@@ -8,17 +8,18 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 )
 
-// Store is a sluice.Store that decides on granted units. It wraps a sluice.Grantor. Most programs
+// Store is a sluice.Store that decides on granted units. It wraps a driver.Grantor. Most programs
 // pass it to sluice.NewLimiter, or to guard.New. Call Drain before the program ends, so that other
 // processes get its units at once. A Store is safe for concurrent use.
 //
 // It runs one goroutine, which synchronises all keys, and a bounded number of goroutines for its
 // calls. Close ends them.
 type Store struct {
-	backend  sluice.Grantor
-	sharded  sluice.Sharded // the backend, or nil
+	backend  driver.Grantor
+	sharded  driver.Sharded // the backend, or nil
 	banner   sluice.Banner  // the backend, or nil
 	holder   uint64
 	deadline time.Duration
@@ -46,15 +47,15 @@ type Store struct {
 }
 
 var (
-	_ sluice.Grantor      = (*Store)(nil)
-	_ sluice.Taker        = (*Store)(nil)
-	_ sluice.Sharded      = (*Store)(nil)
+	_ driver.Grantor      = (*Store)(nil)
+	_ driver.Taker        = (*Store)(nil)
+	_ driver.Sharded      = (*Store)(nil)
 	_ sluice.Banner       = (*Store)(nil)
-	_ sluice.LocalDecider = (*Store)(nil)
+	_ driver.LocalDecider = (*Store)(nil)
 )
 
 // New returns a store over a store that grants units. It does not close that store. The error names the wrong option.
-func New(backend sluice.Grantor, o Options) (*Store, error) {
+func New(backend driver.Grantor, o Options) (*Store, error) {
 	if err := o.complete(backend); err != nil {
 		return nil, err
 	}
@@ -68,7 +69,7 @@ func New(backend sluice.Grantor, o Options) (*Store, error) {
 		source:   rand.New(rand.NewPCG(o.Seed, o.Holder)),
 	}
 	s.rooms.New = func() any { return new(batchRoom) }
-	s.sharded, _ = sluice.As[sluice.Sharded](backend)
+	s.sharded, _ = sluice.As[driver.Sharded](backend)
 	s.banner, _ = sluice.As[sluice.Banner](backend)
 	s.table.init(o.MaxKeys)
 	// A process that starts again with the same holder begins with later numbers than before.

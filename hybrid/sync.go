@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 )
 
 const (
@@ -167,7 +168,7 @@ func (s *Store) start(group []*openClaim) {
 	case s.flights <- struct{}{}:
 	default:
 		for _, q := range group {
-			s.answer(q, &sluice.Grant{Err: errBusy})
+			s.answer(q, &driver.Grant{Err: errBusy})
 		}
 		return
 	}
@@ -186,8 +187,8 @@ func (s *Store) start(group []*openClaim) {
 var errBusy = errors.New("hybrid: too many calls are in flight")
 
 // fly makes a call with claims, handles the answers, and returns them.
-func (s *Store) fly(ctx context.Context, group []*openClaim) []sluice.Grant {
-	claims, grants := make([]sluice.Claim, len(group)), make([]sluice.Grant, len(group))
+func (s *Store) fly(ctx context.Context, group []*openClaim) []driver.Grant {
+	claims, grants := make([]driver.Claim, len(group)), make([]driver.Grant, len(group))
 	for i, q := range group {
 		claims[i] = q.claim
 	}
@@ -199,7 +200,7 @@ func (s *Store) fly(ctx context.Context, group []*openClaim) []sluice.Grant {
 		}
 		for i, q := range group {
 			if !returned { // a panic, or the end of the goroutine
-				grants[i] = sluice.Grant{Err: sluice.ErrUnknownOutcome}
+				grants[i] = driver.Grant{Err: sluice.ErrUnknownOutcome}
 			}
 			s.answer(q, &grants[i])
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 )
 
 // Store keeps the state of limits in this process. It is safe for concurrent use.
@@ -28,7 +29,7 @@ type Store struct {
 
 var (
 	_ sluice.Store = (*Store)(nil)
-	_ sluice.Taker = (*Store)(nil)
+	_ driver.Taker = (*Store)(nil)
 )
 
 // New returns an empty store. The error names an option that is out of its range.
@@ -88,7 +89,7 @@ func MustLimiter(rate string) *sluice.Limiter {
 	return l
 }
 
-// Close frees the states. Afterwards all methods of sluice.Store, sluice.Taker and sluice.Banner
+// Close frees the states. Afterwards all methods of sluice.Store, driver.Taker and sluice.Banner
 // return sluice.ErrClosed. The store runs nothing in the background: a store that is not closed
 // leaks nothing.
 func (s *Store) Close() error {

@@ -297,7 +297,7 @@ func (v *Verdict) fail(err error) {
 		if v.Rule == nil {
 			v.Rule = m.Rule
 		}
-		denied := decided && !m.Decision.Allowed // for certain: see sluice.DenialError
+		denied := decided && !m.Decision.Allowed // for certain: see driver.DenialError
 		switch {
 		case denied && !refused:
 			v.Deny(m.Decision.Reason, m.Rule, m)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -127,7 +128,7 @@ func TestDeniedInPart(t *testing.T) {
 	broken := errors.New("one server is gone")
 	denied := sluice.Decision{Reason: sluice.ReasonLimited, Limit: 5, RetryAfter: time.Minute, ResetAfter: time.Minute}
 	for index, rule := range []string{"a", "b", "c"} {
-		err := fmt.Errorf("a part: %w", &sluice.DenialError{Denied: map[int]sluice.Decision{index: denied}, Err: broken})
+		err := fmt.Errorf("a part: %w", &driver.DenialError{Denied: map[int]sluice.Decision{index: denied}, Err: broken})
 		p := mustPolicy(t, policy.Options{Rules: named("a", "b", "c"), OnStoreError: policy.FallbackAllow})
 		v := p.Decide(t.Context(), &stub{err: err}, &policy.Attributes{})
 		if v.Action != policy.Deny || v.Rule.Name != rule || v.Reason != sluice.ReasonLimited || v.Tightest != denied || !errors.Is(v.Err, broken) {

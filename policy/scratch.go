@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/policy/internal/keys"
 )
 
@@ -370,7 +371,7 @@ func (s *scratch) put(ctx context.Context, store sluice.Store) (err error) {
 	}
 	if err != nil {
 		clear(s.decisions[done:])
-		var part *sluice.DenialError
+		var part *driver.DenialError
 		if !errors.As(err, &part) {
 			s.decisions = s.decisions[:done]
 			return err

@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/internal/algo"
 )
 
 // The escrow of a key is a part of its state: see docs/adr/0034.
-var _ sluice.Grantor = (*Store)(nil)
+var _ driver.Grantor = (*Store)(nil)
 
 // Bounds of the calls that carry claims.
 const (
@@ -30,17 +31,17 @@ const maxDemand = 1e12
 
 // claims is what one call carries: claims whose keys are in one slot.
 type claims struct {
-	of     []sluice.Claim
+	of     []driver.Claim
 	limits []*limit
 	keys   []string
 	set    uint  // of algorithms
 	index  []int // of each claim in the caller's list
 }
 
-// Grant handles claims. See sluice.Grantor. Claims whose keys share a slot travel in calls of up to
+// Grant handles claims. See driver.Grantor. Claims whose keys share a slot travel in calls of up to
 // 32 claims; without a cluster, all keys do. Several calls run at once. A claim is never sent
 // again, except by the caller.
-func (s *Store) Grant(ctx context.Context, holder uint64, cs []sluice.Claim, out []sluice.Grant) {
+func (s *Store) Grant(ctx context.Context, holder uint64, cs []driver.Claim, out []driver.Grant) {
 	calls := s.split(cs, out)
 	var all sync.WaitGroup
 	var next atomic.Int64
@@ -57,13 +58,13 @@ func (s *Store) Grant(ctx context.Context, holder uint64, cs []sluice.Claim, out
 }
 
 // split splits claims into calls. It writes the errors of invalid claims to out.
-func (s *Store) split(cs []sluice.Claim, out []sluice.Grant) []*claims {
+func (s *Store) split(cs []driver.Claim, out []driver.Grant) []*claims {
 	var calls []*claims
 	open := map[uint16]*claims{}
 	taken := make(map[string]bool, len(cs))
 	for i := range cs {
 		c := &cs[i]
-		out[i] = sluice.Grant{Err: checkClaim(c)}
+		out[i] = driver.Grant{Err: checkClaim(c)}
 		if out[i].Err != nil {
 			continue
 		}
@@ -92,7 +93,7 @@ func (s *Store) split(cs []sluice.Claim, out []sluice.Grant) []*claims {
 }
 
 // checkClaim reports why a claim cannot be handled.
-func checkClaim(c *sluice.Claim) error {
+func checkClaim(c *driver.Claim) error {
 	if c.Limit == nil {
 		return &sluice.RequestError{Problem: "has no limit"}
 	}
@@ -123,7 +124,7 @@ func grantFiles(set uint) []string {
 }
 
 // claim handles the claims of one call.
-func (s *Store) claim(ctx context.Context, holder uint64, call *claims, out []sluice.Grant) {
+func (s *Store) claim(ctx context.Context, holder uint64, call *claims, out []driver.Grant) {
 	now := int64(0)
 	for _, l := range call.limits {
 		if l.calendar() {
@@ -142,7 +143,7 @@ func (s *Store) claim(ctx context.Context, holder uint64, call *claims, out []sl
 	}
 	if err != nil {
 		for _, i := range call.index {
-			out[i] = sluice.Grant{Err: err}
+			out[i] = driver.Grant{Err: err}
 		}
 	}
 }
@@ -168,7 +169,7 @@ func (c *claims) text(around int64) string {
 }
 
 // claimed returns the request of a claim, or a peek for the least useful grant.
-func claimed(c *sluice.Claim, now int64) algo.Request {
+func claimed(c *driver.Claim, now int64) algo.Request {
 	q := algo.Request{Now: now, Cost: c.Take, Floor: c.Floor}
 	if c.Take == 0 {
 		q.Cost = max(c.Least, 1)
@@ -184,7 +185,7 @@ const (
 )
 
 // read reads the reply.
-func (c *claims) read(reply string, out []sluice.Grant) error {
+func (c *claims) read(reply string, out []driver.Grant) error {
 	in := reader{rest: reply}
 	now := in.count()
 	if n := in.list(); n != len(c.of) {
@@ -195,12 +196,12 @@ func (c *claims) read(reply string, out []sluice.Grant) error {
 			break
 		}
 		if !in.isList() {
-			out[i] = sluice.Grant{Err: failure(&ServerError{Text: in.text()})}
+			out[i] = driver.Grant{Err: failure(&ServerError{Text: in.text()})}
 			continue
 		}
 		in.list()
 		g := &out[i]
-		*g = sluice.Grant{Now: now}
+		*g = driver.Grant{Now: now}
 		code, passed, view, at := in.count(), in.count() == 1, in.text(), in.count()
 		g.Stale = code == claimStale
 		g.Units, g.Held, g.Birth = in.count(), in.count(), uint64(in.count())
@@ -210,7 +211,7 @@ func (c *claims) read(reply string, out []sluice.Grant) error {
 			break
 		}
 		if err := c.decide(n, g, code, passed, view, at); err != nil {
-			*g = sluice.Grant{Err: unknown(err)}
+			*g = driver.Grant{Err: unknown(err)}
 		}
 	}
 	if in.err != nil {
@@ -221,7 +222,7 @@ func (c *claims) read(reply string, out []sluice.Grant) error {
 
 // decide computes the decision about the request of a claim. at is when the claim was first
 // handled.
-func (c *claims) decide(n int, g *sluice.Grant, code int64, passed bool, view string, at int64) error {
+func (c *claims) decide(n int, g *driver.Grant, code int64, passed bool, view string, at int64) error {
 	of, l := &c.of[n], c.limits[n]
 	q := claimed(of, g.Now)
 	charged := of.Take > 0 && code == claimNew

@@ -9,17 +9,18 @@ import (
 	"testing"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/internal/algo"
 )
 
 // claimOf returns a claim for one unit of a key.
-func claimOf(tb testing.TB, name, key string, a sluice.Algorithm) sluice.Claim {
+func claimOf(tb testing.TB, name, key string, a sluice.Algorithm) driver.Claim {
 	tb.Helper()
 	l, err := sluice.MustLimit(name, a).WithHybrid(sluice.Hybrid{Stranded: 1})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return sluice.Claim{Limit: l, Key: sluice.StringKey(key), Seq: 1, Want: 1}
+	return driver.Claim{Limit: l, Key: sluice.StringKey(key), Seq: 1, Want: 1}
 }
 
 // TestGrantFails: a claim is sent once, whatever fails, except to a server that does not have the
@@ -44,8 +45,8 @@ func TestGrantFails(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := make([]sluice.Grant, 1)
-		s.Grant(t.Context(), 7, []sluice.Claim{claimOf(t, "l", "k", sluice.TokenBucket{Rate: sluice.PerSecond(5)})}, out)
+		out := make([]driver.Grant, 1)
+		s.Grant(t.Context(), 7, []driver.Claim{claimOf(t, "l", "k", sluice.TokenBucket{Rate: sluice.PerSecond(5)})}, out)
 		if g := out[0]; g.Err == nil || errors.Is(g.Err, sluice.ErrUnknownOutcome) != step.unknown {
 			t.Errorf("%s: %v", step.name, g.Err)
 		}
@@ -82,7 +83,7 @@ func TestGrantCalls(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var cs []sluice.Claim
+		var cs []driver.Claim
 		bySlot := map[uint16]int{}
 		for i := range 150 {
 			for _, a := range []sluice.Algorithm{sluice.TokenBucket{Rate: sluice.PerSecond(5)}, sluice.FixedWindow{Rate: sluice.PerSecond(5)}} {
@@ -90,7 +91,7 @@ func TestGrantCalls(t *testing.T) {
 			}
 			bySlot[s.names.slot(cs[len(cs)-1].Key)]++
 		}
-		out := make([]sluice.Grant, len(cs))
+		out := make([]driver.Grant, len(cs))
 		s.Grant(t.Context(), 7, cs, out)
 		want := (len(cs) + maxClaims - 1) / maxClaims
 		if cluster {
@@ -131,7 +132,7 @@ func FuzzGrantReply(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	call := s.split([]sluice.Claim{claim}, make([]sluice.Grant, 1))[0]
+	call := s.split([]driver.Claim{claim}, make([]driver.Grant, 1))[0]
 	good := appendList(appendInt(nil, 1_750_000_000_000_000), 1)
 	good = appendList(good, 12)
 	good = appendText(appendInt(appendInt(good, 0), 0), call.limits[0].blob)
@@ -141,7 +142,7 @@ func FuzzGrantReply(f *testing.F) {
 	f.Add(string(good))
 	f.Add("\x01\x91\xa3OOM")
 	f.Fuzz(func(t *testing.T, reply string) {
-		out := make([]sluice.Grant, 1)
+		out := make([]driver.Grant, 1)
 		if err := call.read(reply, out); err == nil && out[0].Err == nil && out[0].Now > exact {
 			t.Errorf("%q: %+v", reply, out[0])
 		}

@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 )
 
-var _ sluice.Sharded = (*Store)(nil)
+var _ driver.Sharded = (*Store)(nil)
 
 // Times of looking up which master of a cluster has which slots.
 const (
@@ -31,7 +32,7 @@ type shards struct {
 	looking atomic.Bool
 }
 
-// Shard returns the number of the cluster's master that decides about a key. See sluice.Sharded.
+// Shard returns the number of the cluster's master that decides about a key. See driver.Sharded.
 //
 // The number stays when another server takes over the master's slots. The store looks up the
 // slots in the background. Until it has found them, and without a cluster, Shard returns 0.

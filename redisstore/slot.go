@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 )
 
 // slots is how many hash slots a cluster has.
@@ -112,9 +113,9 @@ func (s *Store) decideSlots(ctx context.Context, rs []sluice.Request, out []slui
 		if !given || slices.ContainsFunc(parts, func(p part) bool { return p.err == nil && p.batch.lasts() }) {
 			err = unknown(err)
 		}
-		err = &sluice.ShardError{Failed: silent, Err: err}
+		err = &driver.ShardError{Failed: silent, Err: err}
 		if denied := denials(parts); len(denied) > 0 {
-			err = &sluice.DenialError{Denied: denied, Err: err}
+			err = &driver.DenialError{Denied: denied, Err: err}
 		}
 		return err
 	}

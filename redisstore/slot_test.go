@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 )
 
 // TestSlotOf: the check value of CRC-16/XMODEM, and the rules of hash tags, as in
@@ -126,7 +127,7 @@ func TestDenialsOfSlots(t *testing.T) {
 		if !errors.As(err, &answer) {
 			t.Fatalf("%s: %v does not say what the other slot answered", c.name, err)
 		}
-		var denial *sluice.DenialError
+		var denial *driver.DenialError
 		if errors.As(err, &denial) != c.denied {
 			t.Fatalf("%s: %v", c.name, err)
 		}

@@ -195,7 +195,7 @@ func (l *limit) request(r *sluice.Request) algo.Request {
 	if q.MaxWait < 0 && l.params.Kind != algo.KindLeaky && l.params.Kind != algo.KindConcurrency {
 		q.MaxWait = 0 // limits without a queue offer no delay, so that the request is plain
 		if r.Limit.Hybrid() != nil {
-			q.MaxWait = -1 // of a process that is a holder: see sluice.Grant.Others
+			q.MaxWait = -1 // of a process that is a holder: see driver.Grant.Others
 		}
 	}
 	return q

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 )
 
 // denial: a denial is a decision, not an error, and its RetryAfter says when to come back.
@@ -72,9 +73,9 @@ func peek(s *subject) {
 // waits are the longest delays that random requests accept.
 var waits = []time.Duration{0, 0, sluice.NoWait, 300 * time.Millisecond, time.Hour}
 
-// take: a store that is a sluice.Taker decides as its Decide does.
+// take: a store that is a driver.Taker decides as its Decide does.
 func take(s *subject) {
-	taker, ok := s.store.(sluice.Taker)
+	taker, ok := s.store.(driver.Taker)
 	if !ok {
 		return // nothing was promised
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/bench/figures"
 	"github.com/sluicehq/sluice/checks/fleet"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/hybrid"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/redisstore"
@@ -54,7 +55,7 @@ func (b *bench) measureLocal(context.Context) (err error) {
 		return err
 	}
 	ctx, key := context.Background(), sluice.StringKey(figures.Key('l', 1))
-	takers := map[string]sluice.Taker{fleet.Hybrid: granted, fleet.Memory: inMemory}
+	takers := map[string]driver.Taker{fleet.Hybrid: granted, fleet.Memory: inMemory}
 	turn := func(subject string, n int) error {
 		s := takers[subject]
 		for range n {

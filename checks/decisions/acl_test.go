@@ -16,6 +16,7 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/checks/adapters"
 	"github.com/sluicehq/sluice/checks/redistest"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/redisstore"
 )
 
@@ -175,9 +176,9 @@ func (w *walker) claim(ctx context.Context, l *sluice.Limit, key sluice.Key) err
 	if err != nil {
 		return nil //nolint:nilerr // another algorithm
 	}
-	var out [1]sluice.Grant
+	var out [1]driver.Grant
 	w.seq++
-	w.store.Grant(ctx, 1+w.rnd.Uint64N(3), []sluice.Claim{{Limit: h, Key: key, Seq: w.seq, Spent: w.rnd.Int64N(2), Want: 1, Take: w.rnd.Int64N(2)}}, out[:])
+	w.store.Grant(ctx, 1+w.rnd.Uint64N(3), []driver.Claim{{Limit: h, Key: key, Seq: w.seq, Spent: w.rnd.Int64N(2), Want: 1, Take: w.rnd.Int64N(2)}}, out[:])
 	return out[0].Err
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/checks/adapters"
 	"github.com/sluicehq/sluice/checks/redistest"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/redisstore"
 )
 
@@ -22,17 +23,17 @@ func TestEvictedGrants(t *testing.T) {
 	store := adapters.Rueidis.Open(t, adapters.To(s.Addr()), redisstore.Options{})
 	l := hybrid(t, "l", sluice.TokenBucket{Rate: sluice.PerDay(1), Burst: capacity}, sluice.Hybrid{Stranded: 0.5, Life: time.Minute})
 	key := sluice.StringKey("k")
-	claim := func(c sluice.Claim) sluice.Grant {
+	claim := func(c driver.Claim) driver.Grant {
 		t.Helper()
 		c.Limit, c.Key = l, key
-		var out [1]sluice.Grant
-		store.Grant(t.Context(), 7, []sluice.Claim{c}, out[:])
+		var out [1]driver.Grant
+		store.Grant(t.Context(), 7, []driver.Claim{c}, out[:])
 		if out[0].Err != nil {
 			t.Fatal(out[0].Err)
 		}
 		return out[0]
 	}
-	first := claim(sluice.Claim{Seq: 1, Take: 300, Want: 200, Demand: 1000})
+	first := claim(driver.Claim{Seq: 1, Take: 300, Want: 200, Demand: 1000})
 	if !first.Decision.Allowed || first.Units != 200 {
 		t.Fatalf("the first grant: %+v", first)
 	}
@@ -57,7 +58,7 @@ func TestEvictedGrants(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	again := claim(sluice.Claim{Seq: 2, Birth: first.Birth, Till: first.Till, Spent: 150, Want: 2000, Demand: 1000})
+	again := claim(driver.Claim{Seq: 2, Birth: first.Birth, Till: first.Till, Spent: 150, Want: 2000, Demand: 1000})
 	if again.Birth == first.Birth || again.Free+again.Units != capacity-150 || again.Escrow != again.Units {
 		t.Errorf("after the eviction, with 150 units of the grant spent: %+v", again)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/internal/algo"
 )
 
@@ -25,23 +26,23 @@ func TestGrantsOfLargestLimits(t *testing.T) {
 			g := newGrants(t)
 			l := hybrid(t, "l", l, sluice.Hybrid{Stranded: 1})
 			most := l.Capacity()
-			first := g.claim(l, 1, sluice.Claim{Seq: 1, Want: algo.MaxCount, Least: most, Demand: 1 << 50})
+			first := g.claim(l, 1, driver.Claim{Seq: 1, Want: algo.MaxCount, Least: most, Demand: 1 << 50})
 			if first.Units != most || first.Free != 0 || first.Escrow != most {
 				t.Errorf("the first grant: %+v", first)
 			}
 			// The process starts again and has spent its credit: all of the first grant is lost.
-			lost := g.claim(l, 1, sluice.Claim{Seq: 2, Spent: most, Want: 1, Demand: 1 << 50})
+			lost := g.claim(l, 1, driver.Claim{Seq: 2, Spent: most, Want: 1, Demand: 1 << 50})
 			if lost.Units != 0 || lost.Escrow != 0 || lost.Free > 0 {
 				t.Errorf("after the loss: %+v", lost)
 			}
-			over := g.claim(l, 2, sluice.Claim{Seq: 1, Spent: most, Want: 1, Take: 1, Demand: 1})
+			over := g.claim(l, 2, driver.Claim{Seq: 1, Spent: most, Want: 1, Take: 1, Demand: 1})
 			if over.Units != 0 || over.Decision.Allowed || over.Free > 0 {
 				t.Errorf("with the credit of another process: %+v", over)
 			}
 			if g.remaining(l) != 0 {
 				t.Errorf("%d remain", g.remaining(l))
 			}
-			if again := g.claim(l, 2, sluice.Claim{Seq: 1, Spent: most, Want: 1, Take: 1, Demand: 1}); again.Stale || again.Free != over.Free {
+			if again := g.claim(l, 2, driver.Claim{Seq: 1, Spent: most, Want: 1, Take: 1, Demand: 1}); again.Stale || again.Free != over.Free {
 				t.Errorf("the same again: %+v, at first %+v", again, over)
 			}
 		})
@@ -56,13 +57,13 @@ func TestExpiredUnitsLeaveTheLog(t *testing.T) {
 	h := sluice.Hybrid{Sync: 10 * time.Millisecond, Life: 40 * time.Millisecond, Stranded: 1}
 	short, long := hybrid(t, "l", sluice.SlidingLog{Rate: sluice.Per(12, 3*time.Second)}, h), hybrid(t, "l", sluice.SlidingLog{Rate: sluice.Per(5, 7*time.Second)}, h)
 	for holder := range uint64(2) {
-		if got := g.claim(short, holder+1, sluice.Claim{Seq: 1, Want: 1, Least: 1, Demand: 1}); got.Units != 1 {
+		if got := g.claim(short, holder+1, driver.Claim{Seq: 1, Want: 1, Least: 1, Demand: 1}); got.Units != 1 {
 			t.Fatalf("a grant: %+v", got)
 		}
 		g.now += 20_000
 	}
 	g.now += 3_010_000 // the units count for 3 s from the end of their grants
-	if got := g.claim(long, 3, sluice.Claim{Seq: 1, Take: 4, Demand: 1}); !got.Decision.Allowed || got.Decision.Remaining != 0 {
+	if got := g.claim(long, 3, driver.Claim{Seq: 1, Take: 4, Demand: 1}); !got.Decision.Allowed || got.Decision.Remaining != 0 {
 		t.Errorf("4 of 5 units, of which 1 is used: %+v", got.Decision)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/checks/redistest"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/redisstore"
 )
 
@@ -38,7 +39,7 @@ type spender struct {
 	birth      uint64
 	till, left int64 // left may be spent
 	spent      int64 // and not reported
-	open       *sluice.Claim
+	open       *driver.Claim
 	during     int64 // spent since the unanswered claim was sent
 }
 
@@ -152,7 +153,7 @@ func (p *spender) claim(t *testing.T, store *redisstore.Store, l *sluice.Limit, 
 	t.Helper()
 	if p.open == nil {
 		p.seq++
-		c := sluice.Claim{Limit: l, Key: key, Seq: p.seq, Birth: p.birth, Till: p.till, Spent: p.spent, Want: below(l.Capacity() + 1), Take: below(2) * below(3), Demand: below(5000)}
+		c := driver.Claim{Limit: l, Key: key, Seq: p.seq, Birth: p.birth, Till: p.till, Spent: p.spent, Want: below(l.Capacity() + 1), Take: below(2) * below(3), Demand: below(5000)}
 		if now >= p.till {
 			p.left = 0 // the grant has ended
 		}
@@ -160,8 +161,8 @@ func (p *spender) claim(t *testing.T, store *redisstore.Store, l *sluice.Limit, 
 		p.left -= c.Returned
 		p.open, p.during = &c, 0
 	}
-	var out [1]sluice.Grant
-	store.Grant(t.Context(), p.id, []sluice.Claim{*p.open}, out[:])
+	var out [1]driver.Grant
+	store.Grant(t.Context(), p.id, []driver.Claim{*p.open}, out[:])
 	g := out[0]
 	if g.Err != nil {
 		t.Fatal(g.Err)
@@ -183,11 +184,11 @@ func TestCrowdedGrants(t *testing.T) {
 	g := newGrants(t)
 	l := hybrid(t, "l", sluice.TokenBucket{Rate: sluice.PerHour(10_000)}, sluice.Hybrid{Stranded: 1})
 	for i := range uint64(250) {
-		if got := g.claim(l, i+1, sluice.Claim{Seq: 1, Want: 1}); got.Units != 1 || got.Holders != int(i+1) {
+		if got := g.claim(l, i+1, driver.Claim{Seq: 1, Want: 1}); got.Units != 1 || got.Holders != int(i+1) {
 			t.Fatalf("holder %d: %+v", i, got)
 		}
 	}
-	got := g.claim(l, 251, sluice.Claim{Seq: 1, Take: 3, Want: 1})
+	got := g.claim(l, 251, driver.Claim{Seq: 1, Take: 3, Want: 1})
 	if !got.Decision.Allowed || got.Units != 0 || got.Held != 0 || got.Till != 0 || got.Free != 10_000-250-3 {
 		t.Errorf("one holder too many: %+v", got)
 	}
@@ -195,7 +196,7 @@ func TestCrowdedGrants(t *testing.T) {
 		t.Errorf("the state takes %d bytes", n)
 	}
 	g.now += 2_000_000
-	if got = g.claim(l, 251, sluice.Claim{Seq: 2, Want: 1}); got.Units != 1 || got.Holders != 1 || got.Free != 10_000-250-1 { // the 3 units came back
+	if got = g.claim(l, 251, driver.Claim{Seq: 2, Want: 1}); got.Units != 1 || got.Holders != 1 || got.Free != 10_000-250-1 { // the 3 units came back
 		t.Errorf("after the others are gone: %+v", got)
 	}
 }
@@ -215,8 +216,8 @@ func TestMutatedHolders(t *testing.T) {
 			if _, err := g.a.conn.Do(t.Context(), "FLUSHALL"); err != nil {
 				t.Fatal(err)
 			}
-			g.claim(l, 7, sluice.Claim{Seq: 1, Take: 1, Want: 5})
-			g.claim(l, 8, sluice.Claim{Seq: 1, Want: 5})
+			g.claim(l, 7, driver.Claim{Seq: 1, Take: 1, Want: 5})
+			g.claim(l, 8, driver.Claim{Seq: 1, Want: 5})
 			name := g.a.key(t, "*")
 			reply, err := g.a.conn.Do(t.Context(), "GET", name)
 			if err != nil {
@@ -236,9 +237,9 @@ func TestMutatedHolders(t *testing.T) {
 			if _, err := g.a.conn.Do(t.Context(), "SET", name, string(text)); err != nil {
 				t.Fatal(err)
 			}
-			var out [1]sluice.Grant
+			var out [1]driver.Grant
 			_, err = g.store.Decide(t.Context(), sluice.Request{Limit: l, Key: g.key, Cost: 1, Peek: true})
-			g.store.Grant(t.Context(), 9, []sluice.Claim{{Limit: l, Key: g.key, Seq: 1, Want: 3, Take: 1}}, out[:])
+			g.store.Grant(t.Context(), 9, []driver.Claim{{Limit: l, Key: g.key, Seq: 1, Want: 3, Take: 1}}, out[:])
 			if err != nil && out[0].Err == nil {
 				continue // a request without holders reads less
 			}

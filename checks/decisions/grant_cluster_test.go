@@ -8,6 +8,7 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/checks/adapters"
 	"github.com/sluicehq/sluice/checks/redistest"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/redisstore"
 )
 
@@ -28,12 +29,12 @@ func grantsOnACluster(t *testing.T, cluster *adapters.Proxied, a adapters.Adapte
 	prefix := "grants-" + a.Name
 	store := a.Open(t, cluster.Route, redisstore.Options{Prefix: prefix, Cluster: true})
 	l := hybrid(t, "l", sluice.FixedWindow{Rate: sluice.PerDay(100)}, sluice.Hybrid{Stranded: 1, Life: time.Minute})
-	cs := make([]sluice.Claim, 100)
+	cs := make([]driver.Claim, 100)
 	for i := range cs {
-		cs[i] = sluice.Claim{Limit: l, Key: sluice.StringKey(fmt.Sprint(i)), Seq: 1, Want: 10, Take: 1}
+		cs[i] = driver.Claim{Limit: l, Key: sluice.StringKey(fmt.Sprint(i)), Seq: 1, Want: 10, Take: 1}
 	}
-	claim := func(cs []sluice.Claim) []sluice.Grant {
-		out := make([]sluice.Grant, len(cs))
+	claim := func(cs []driver.Claim) []driver.Grant {
+		out := make([]driver.Grant, len(cs))
 		store.Grant(redistest.Within(t, redistest.Soon), 7, cs, out)
 		return out
 	}

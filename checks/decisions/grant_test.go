@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/checks/redistest"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/redisstore"
 )
 
@@ -41,11 +42,11 @@ func newGrants(t *testing.T) *grants {
 }
 
 // claim handles one claim.
-func (g *grants) claim(l *sluice.Limit, holder uint64, c sluice.Claim) sluice.Grant {
+func (g *grants) claim(l *sluice.Limit, holder uint64, c driver.Claim) driver.Grant {
 	g.Helper()
 	c.Limit, c.Key = l, g.key
-	var out [1]sluice.Grant
-	g.store.Grant(g.Context(), holder, []sluice.Claim{c}, out[:])
+	var out [1]driver.Grant
+	g.store.Grant(g.Context(), holder, []driver.Claim{c}, out[:])
 	if out[0].Err != nil {
 		g.Fatalf("%+v: %v", c, out[0].Err)
 	}
@@ -53,7 +54,7 @@ func (g *grants) claim(l *sluice.Limit, holder uint64, c sluice.Claim) sluice.Gr
 }
 
 // want checks an answer without its decision.
-func (g *grants) want(got, want sluice.Grant) {
+func (g *grants) want(got, want driver.Grant) {
 	g.Helper()
 	got.Decision = sluice.Decision{}
 	want.Now = g.now
@@ -82,14 +83,14 @@ func TestGrantLifecycle(t *testing.T) {
 	const life = 2_000_000
 	start := g.now
 
-	first := g.claim(l, 7, sluice.Claim{Seq: 1, Take: 3, Want: 20, Demand: 1000})
-	g.want(first, sluice.Grant{Units: 20, Held: 20, Birth: 1, Till: start + life, Free: 77, Escrow: 20, Holders: 1, Demands: 1000})
+	first := g.claim(l, 7, driver.Claim{Seq: 1, Take: 3, Want: 20, Demand: 1000})
+	g.want(first, driver.Grant{Units: 20, Held: 20, Birth: 1, Till: start + life, Free: 77, Escrow: 20, Holders: 1, Demands: 1000})
 	if d := first.Decision; !d.Allowed || d.Remaining != 97 || d.Receipt.At != g.now {
 		t.Errorf("the request in the claim: %+v", d)
 	}
 	g.now += 1000
-	again := g.claim(l, 7, sluice.Claim{Seq: 1, Take: 3, Want: 20, Demand: 1000})
-	g.want(again, sluice.Grant{Units: 20, Held: 20, Birth: 1, Till: start + life, Free: 77, Escrow: 20, Holders: 1, Demands: 1000})
+	again := g.claim(l, 7, driver.Claim{Seq: 1, Take: 3, Want: 20, Demand: 1000})
+	g.want(again, driver.Grant{Units: 20, Held: 20, Birth: 1, Till: start + life, Free: 77, Escrow: 20, Holders: 1, Demands: 1000})
 	if d := again.Decision; !d.Allowed || d.Remaining != 77 || d.Receipt.At != start {
 		t.Errorf("the request in the repeated claim: %+v", d)
 	}
@@ -97,23 +98,23 @@ func TestGrantLifecycle(t *testing.T) {
 		t.Errorf("an exact request sees %d units", got)
 	}
 	// Two holders share the half that may be granted, and of what is free by their demands.
-	g.want(g.claim(l, 8, sluice.Claim{Seq: 5, Want: 50, Demand: 1000}),
-		sluice.Grant{Units: 19, Held: 19, Birth: 5, Till: g.now + life, Free: 58, Escrow: 39, Holders: 2, Demands: 2000})
+	g.want(g.claim(l, 8, driver.Claim{Seq: 5, Want: 50, Demand: 1000}),
+		driver.Grant{Units: 19, Held: 19, Birth: 5, Till: g.now + life, Free: 58, Escrow: 39, Holders: 2, Demands: 2000})
 	// A report, a return, and a stale claim.
 	g.now += 1000
-	g.want(g.claim(l, 7, sluice.Claim{Seq: 2, Birth: 1, Till: first.Till, Spent: 5, Returned: 3}),
-		sluice.Grant{Held: 12, Birth: 1, Till: g.now + life, Free: 61, Escrow: 31, Holders: 2, Demands: 1001})
-	g.want(g.claim(l, 7, sluice.Claim{Seq: 1, Take: 3, Want: 20, Demand: 1000}),
-		sluice.Grant{Stale: true, Held: 12, Birth: 1, Till: g.now + life, Free: 61, Escrow: 31, Holders: 2, Demands: 1001})
+	g.want(g.claim(l, 7, driver.Claim{Seq: 2, Birth: 1, Till: first.Till, Spent: 5, Returned: 3}),
+		driver.Grant{Held: 12, Birth: 1, Till: g.now + life, Free: 61, Escrow: 31, Holders: 2, Demands: 1001})
+	g.want(g.claim(l, 7, driver.Claim{Seq: 1, Take: 3, Want: 20, Demand: 1000}),
+		driver.Grant{Stale: true, Held: 12, Birth: 1, Till: g.now + life, Free: 61, Escrow: 31, Holders: 2, Demands: 1001})
 	// The holder has started again: what it held counts as used.
-	g.want(g.claim(l, 7, sluice.Claim{Seq: 3}), sluice.Grant{Till: g.now + life, Free: 61, Escrow: 19, Holders: 1, Demands: 1000})
+	g.want(g.claim(l, 7, driver.Claim{Seq: 3}), driver.Grant{Till: g.now + life, Free: 61, Escrow: 19, Holders: 1, Demands: 1000})
 	// Expiry books the rest.
 	g.now += life
 	if got := g.remaining(exact); got != 61 {
 		t.Errorf("an exact request sees %d units after the expiry", got)
 	}
-	g.want(g.claim(l, 8, sluice.Claim{Seq: 6, Birth: 5, Till: start + 1000 + life, Spent: 19, Want: 9, Least: 2}),
-		sluice.Grant{Units: 9, Held: 9, Birth: 6, Till: g.now + life, Free: 52, Escrow: 9, Holders: 1, Demands: 1})
+	g.want(g.claim(l, 8, driver.Claim{Seq: 6, Birth: 5, Till: start + 1000 + life, Spent: 19, Want: 9, Least: 2}),
+		driver.Grant{Units: 9, Held: 9, Birth: 6, Till: g.now + life, Free: 52, Escrow: 9, Holders: 1, Demands: 1})
 	// A reset forgets what was used, and keeps what processes hold.
 	if err := g.store.Reset(t.Context(), exact, g.key); err != nil {
 		t.Fatal(err)
@@ -122,9 +123,9 @@ func TestGrantLifecycle(t *testing.T) {
 		t.Errorf("an exact request sees %d units after the reset", got)
 	}
 	// Spends of a grant that the server does not know count.
-	g.want(g.claim(l, 9, sluice.Claim{Seq: 9, Birth: 2, Till: g.now + 1, Spent: 11}),
-		sluice.Grant{Till: g.now + life, Free: 80, Escrow: 9, Holders: 1, Demands: 1})
-	g.want(g.claim(l, 10, sluice.Claim{Seq: 9, Birth: 2, Till: g.now, Spent: 11}), sluice.Grant{Till: g.now + life, Free: 80, Escrow: 9, Holders: 1, Demands: 1})
+	g.want(g.claim(l, 9, driver.Claim{Seq: 9, Birth: 2, Till: g.now + 1, Spent: 11}),
+		driver.Grant{Till: g.now + life, Free: 80, Escrow: 9, Holders: 1, Demands: 1})
+	g.want(g.claim(l, 10, driver.Claim{Seq: 9, Birth: 2, Till: g.now, Spent: 11}), driver.Grant{Till: g.now + life, Free: 80, Escrow: 9, Holders: 1, Demands: 1})
 }
 
 // TestInvalidClaims: each invalid claim has its error, and the others of the call are handled.
@@ -134,7 +135,7 @@ func TestInvalidClaims(t *testing.T) {
 	b := sluice.TokenBucket{Rate: sluice.PerHour(100)}
 	l, other := hybrid(t, "l", b, sluice.Hybrid{}), hybrid(t, "other", b, sluice.Hybrid{})
 	key := sluice.StringKey
-	cs := []sluice.Claim{
+	cs := []driver.Claim{
 		{Key: key("a"), Seq: 1},
 		{Limit: sluice.MustLimit("l", b), Key: key("a"), Seq: 1},
 		{Limit: l, Key: key("a")},
@@ -149,7 +150,7 @@ func TestInvalidClaims(t *testing.T) {
 	if _, err := g.a.conn.Do(t.Context(), "SET", "sluice{foreign}:l", "text"); err != nil {
 		t.Fatal(err)
 	}
-	out := make([]sluice.Grant, len(cs))
+	out := make([]driver.Grant, len(cs))
 	g.store.Grant(t.Context(), 7, cs, out)
 	for i, got := range out {
 		var request *sluice.RequestError
@@ -174,9 +175,9 @@ func TestGrantsKeepStates(t *testing.T) {
 	t.Parallel()
 	g := newGrants(t)
 	l := hybrid(t, "l", sluice.TokenBucket{Rate: sluice.PerSecond(1000)}, sluice.Hybrid{Life: time.Minute})
-	g.claim(l, 7, sluice.Claim{Seq: 1, Want: 50})
+	g.claim(l, 7, driver.Claim{Seq: 1, Want: 50})
 	before := g.a.clock(t)
-	g.claim(l, 7, sluice.Claim{Seq: 2, Birth: 1, Till: g.now + 60_000_000})
+	g.claim(l, 7, driver.Claim{Seq: 2, Birth: 1, Till: g.now + 60_000_000})
 	least, _ := g.a.lifetime(t, "sluice{k}:l", before, before)
 	if least < time.Minute+50*time.Millisecond || least > time.Minute+time.Second {
 		t.Errorf("the state is kept for %v", least)
@@ -191,7 +192,7 @@ func TestGrantsStayWithinTheirCap(t *testing.T) {
 	l := hybrid(t, "l", sluice.TokenBucket{Rate: sluice.PerHour(1000)}, sluice.Hybrid{Stranded: 0.1})
 	all := int64(0)
 	for holder := range uint64(5) {
-		got := g.claim(l, holder+1, sluice.Claim{Seq: 1, Want: 1000, Demand: 1000})
+		got := g.claim(l, holder+1, driver.Claim{Seq: 1, Want: 1000, Demand: 1000})
 		all += got.Units
 		if got.Escrow != all || all > l.Escrow() {
 			t.Errorf("holder %d: %+v, and %d units in hand of %d that may be granted", holder, got, all, l.Escrow())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/checks/redistest"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/internal/oracle"
 	"github.com/sluicehq/sluice/redisstore"
 )
@@ -134,7 +135,7 @@ type grantVersion struct {
 // A walkHolder is a process, with the last answer to it.
 type walkHolder struct {
 	id, seq uint64
-	last    sluice.Claim
+	last    driver.Claim
 	birth   uint64
 	till    int64
 	held    int64
@@ -238,7 +239,7 @@ func (w *grantWalk) pass() {
 	w.high = max(w.high, w.now)
 	if w.below(40) == 0 {
 		// First a claim that is always written: the oracle forgets no expiry that it has seen.
-		w.send(&w.versions[0], &walkHolder{id: 1 << 60, seq: uint64(len(w.notes))}, sluice.Claim{Seq: 1 + uint64(len(w.notes))})
+		w.send(&w.versions[0], &walkHolder{id: 1 << 60, seq: uint64(len(w.notes))}, driver.Claim{Seq: 1 + uint64(len(w.notes))})
 		back := w.one(1, 1000, w.below(w.kind.period), w.kind.period, w.below(4*w.kind.period))
 		if len(w.versions) > 1 { // the oracle does not convert a state under such a clock
 			for _, v := range w.versions {
@@ -248,7 +249,7 @@ func (w *grantWalk) pass() {
 		w.now = max(w.low, w.now-back)
 		w.charges = nil
 		w.note("the clock was set back")
-		w.send(&w.versions[0], &walkHolder{id: 1 << 61, seq: uint64(len(w.notes))}, sluice.Claim{Seq: 1 + uint64(len(w.notes))})
+		w.send(&w.versions[0], &walkHolder{id: 1 << 61, seq: uint64(len(w.notes))}, driver.Claim{Seq: 1 + uint64(len(w.notes))})
 		return
 	}
 	w.now += w.one(0, 0, 1, 1, 1000, 39_999, w.below(100_000), w.below(100_000), w.below(w.kind.period/3), w.below(3*w.kind.period)*w.below(2)*w.below(2))
@@ -382,7 +383,7 @@ func (w *grantWalk) batch(v *grantVersion) {
 		return
 	}
 	for range 2 { // a denied request is decided again on its own
-		w.send(v, &walkHolder{id: 1 << 62, seq: uint64(len(w.notes))}, sluice.Claim{Seq: uint64(len(w.notes)), Take: v.count + 1})
+		w.send(v, &walkHolder{id: 1 << 62, seq: uint64(len(w.notes))}, driver.Claim{Seq: uint64(len(w.notes)), Take: v.count + 1})
 	}
 }
 
@@ -431,13 +432,13 @@ func (w *grantWalk) claim(v *grantVersion) {
 		}
 	case 1:
 		if h.seq > 1 {
-			w.send(v, h, sluice.Claim{Seq: 1 + uint64(w.below(int64(h.seq-1))), Take: 1, Want: 1})
+			w.send(v, h, driver.Claim{Seq: 1 + uint64(w.below(int64(h.seq-1))), Take: 1, Want: 1})
 			return
 		}
 	}
 	n := v.count
 	h.seq += 1 + uint64(w.below(2))
-	c := sluice.Claim{Seq: h.seq, Birth: h.birth, Till: h.till, Demand: w.one(0, 1, 1000, 1000, 5000, w.below(1_000_000), 1<<60)}
+	c := driver.Claim{Seq: h.seq, Birth: h.birth, Till: h.till, Demand: w.one(0, 1, 1000, 1000, 5000, w.below(1_000_000), 1<<60)}
 	if h.birth > 0 {
 		c.Spent = w.below(h.held + 1)
 		c.Returned = w.one(0, 0, w.below(h.held-c.Spent+1))
@@ -461,13 +462,13 @@ func (w *grantWalk) claim(v *grantVersion) {
 }
 
 // send sends a claim to the store and to the oracle.
-func (w *grantWalk) send(v *grantVersion, h *walkHolder, c sluice.Claim) {
+func (w *grantWalk) send(v *grantVersion, h *walkHolder, c driver.Claim) {
 	w.Helper()
 	c.Limit, c.Key = v.limit, w.key
 	h.last = c
-	var out [1]sluice.Grant
+	var out [1]driver.Grant
 	began := time.Now()
-	w.store.Grant(context.Background(), h.id, []sluice.Claim{c}, out[:])
+	w.store.Grant(context.Background(), h.id, []driver.Claim{c}, out[:])
 	g := out[0]
 	if g.Err != nil {
 		w.Fatal(g.Err)

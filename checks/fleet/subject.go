@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/hybrid"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/redisstore"
@@ -81,7 +82,7 @@ func clientOptions(r Route) rueidis.ClientOption {
 // decider decides through a store.
 type decider struct {
 	store   sluice.Store
-	taker   sluice.Taker  // nil: the store has only Decide
+	taker   driver.Taker  // nil: the store has only Decide
 	hybrid  *hybrid.Store // nil: another subject
 	closers []io.Closer
 	limits  []*sluice.Limit

@@ -11,6 +11,7 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/checks/fleet"
 	"github.com/sluicehq/sluice/checks/redistest"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/redisstore"
 	"github.com/sluicehq/sluice/rueidisstore"
 )
@@ -125,7 +126,7 @@ func (c *crew) idle(server *redistest.Server, all []*fleet.Process) {
 	}
 	begun := time.Now()
 	for seq := uint64(1); ; seq++ {
-		claims, out := []sluice.Claim{{Limit: limit, Key: sluice.StringKey("key0"), Seq: seq}}, make([]sluice.Grant, 1)
+		claims, out := []driver.Claim{{Limit: limit, Key: sluice.StringKey("key0"), Seq: seq}}, make([]driver.Grant, 1)
 		store.Grant(redistest.Within(c.T, redistest.Soon), 12345, claims, out)
 		c.must(out[0].Err)
 		took := time.Since(begun)

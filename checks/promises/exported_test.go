@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write the list of exported names")
 
 // public are the folders that users import.
 var public = []string{
-	".", "bandwidth", "gate", "goredisstore", "grpclimit", "guard", "httplimit", "hybrid", "memory", "policy",
+	".", "bandwidth", "driver", "gate", "goredisstore", "grpclimit", "guard", "httplimit", "hybrid", "memory", "policy",
 	"policyfile", "redisstore", "rueidisstore", "storetest",
 }
 

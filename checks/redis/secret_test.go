@@ -11,6 +11,7 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/checks/adapters"
 	"github.com/sluicehq/sluice/checks/redistest"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/redisstore"
 )
 
@@ -49,8 +50,8 @@ func TestSecretHidesKeysInAllOfRedis(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := make([]sluice.Grant, 1)
-		if s.Grant(ctx, 1, []sluice.Claim{{Limit: granted, Key: key, Seq: 1, Want: 5}}, out); out[0].Err != nil || out[0].Units == 0 {
+		out := make([]driver.Grant, 1)
+		if s.Grant(ctx, 1, []driver.Claim{{Limit: granted, Key: key, Seq: 1, Want: 5}}, out); out[0].Err != nil || out[0].Units == 0 {
 			t.Fatalf("%+v", out[0])
 		}
 		held := everything(t, server)

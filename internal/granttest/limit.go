@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/internal/oracle"
 )
 
@@ -38,7 +39,7 @@ func TermsOf(l *sluice.Limit) oracle.Terms {
 }
 
 // ClaimOf returns a claim in the oracle's terms.
-func ClaimOf(c *sluice.Claim) oracle.Claim {
+func ClaimOf(c *driver.Claim) oracle.Claim {
 	return oracle.Claim{
 		Seq: c.Seq, Birth: c.Birth, Till: c.Till, Spent: c.Spent, Returned: c.Returned,
 		Take: c.Take, Floor: c.Floor, Want: c.Want, Least: c.Least, Demand: c.Demand,

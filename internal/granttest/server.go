@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/internal/algo"
 	"github.com/sluicehq/sluice/internal/oracle"
 	"github.com/sluicehq/sluice/internal/translate"
@@ -29,7 +30,7 @@ type Options struct {
 	Granted func(l *sluice.Limit, k sluice.Key, units, at int64)
 }
 
-// Server is a sluice.Grantor in memory, for tests. It computes with the oracle. Its methods are safe for
+// Server is a driver.Grantor in memory, for tests. It computes with the oracle. Its methods are safe for
 // concurrent use.
 //
 // The limits of a key may have different numbers, periods and terms.
@@ -70,7 +71,7 @@ func (r row) with(l *sluice.Limit, e oracle.Escrow, d oracle.Result, now int64) 
 	return row{l, e, now + d.ResetAfter, now + d.RetryAfter}
 }
 
-var _ sluice.Grantor = (*Server)(nil)
+var _ driver.Grantor = (*Server)(nil)
 
 // New returns a server without states.
 func New(o Options) *Server {
@@ -262,8 +263,8 @@ func (s *Server) DecideAll(ctx context.Context, rs []sluice.Request, out []sluic
 	return nil
 }
 
-// Grant implements sluice.Grantor.
-func (s *Server) Grant(_ context.Context, holder uint64, claims []sluice.Claim, out []sluice.Grant) {
+// Grant implements driver.Grantor.
+func (s *Server) Grant(_ context.Context, holder uint64, claims []driver.Claim, out []driver.Grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.o.Clock()
@@ -271,13 +272,13 @@ func (s *Server) Grant(_ context.Context, holder uint64, claims []sluice.Claim, 
 		c := &claims[i]
 		r := sluice.Request{Limit: c.Limit, Key: c.Key, Cost: c.Take, Floor: c.Floor}
 		if c.Limit == nil || c.Limit.Hybrid() == nil || !grants(&r) {
-			out[i] = sluice.Grant{Err: &sluice.RequestError{Problem: "claims units of a limit that has no grants"}}
+			out[i] = driver.Grant{Err: &sluice.RequestError{Problem: "claims units of a limit that has no grants"}}
 			continue
 		}
 		at := s.row(s.db, c.Limit, c.Key)
 		g, after := s.o.Fault.Claim(at.escrow, now, holder, ClaimOf(c), s.terms(c.Limit), at.guess(now, c.Take))
 		s.db.keys[rowKeyOf(c.Limit, c.Key)] = at.with(c.Limit, after, g.Result, now)
-		out[i] = sluice.Grant{
+		out[i] = driver.Grant{
 			Stale: g.Stale, Units: g.Units, Held: g.Held, Birth: g.Birth, Now: g.Now, Till: g.Till,
 			Free: g.Free, Escrow: g.Escrow, Holders: g.Holders, Demands: g.Demands, Others: g.Others,
 			Decision: s.decision(c.Limit, g.Result, g.Charge),

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 )
 
 // TestServer follows the units of one key through a grant, an exact decision, a batch, a report and a
@@ -20,10 +21,10 @@ func TestServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := sluice.StringKey("k")
-	claim := func(c sluice.Claim) sluice.Grant {
+	claim := func(c driver.Claim) driver.Grant {
 		c.Limit, c.Key = l, k
-		var out [1]sluice.Grant
-		s.Grant(t.Context(), 1, []sluice.Claim{c}, out[:])
+		var out [1]driver.Grant
+		s.Grant(t.Context(), 1, []driver.Claim{c}, out[:])
 		return out[0]
 	}
 	decide := func(cost int64) sluice.Decision {
@@ -33,10 +34,10 @@ func TestServer(t *testing.T) {
 		}
 		return d
 	}
-	if g := claim(sluice.Claim{Seq: 1, Take: 10, Want: 40, Demand: 1}); g.Units != 40 || !g.Decision.Allowed || g.Free != 50 {
+	if g := claim(driver.Claim{Seq: 1, Take: 10, Want: 40, Demand: 1}); g.Units != 40 || !g.Decision.Allowed || g.Free != 50 {
 		t.Errorf("the first claim: %+v", g)
 	}
-	if g := claim(sluice.Claim{Seq: 1, Take: 10, Want: 40, Demand: 1}); g.Units != 40 || !g.Decision.Allowed || charged != 10 {
+	if g := claim(driver.Claim{Seq: 1, Take: 10, Want: 40, Demand: 1}); g.Units != 40 || !g.Decision.Allowed || charged != 10 {
 		t.Errorf("the first claim again: %+v, %d charged", g, charged)
 	}
 	if decide(51).Allowed || !decide(20).Allowed || charged != 30 {
@@ -52,7 +53,7 @@ func TestServer(t *testing.T) {
 		t.Errorf("a batch for more than is free: %+v, %v", out, err)
 	}
 	s.Restore(before)
-	if g := claim(sluice.Claim{Seq: 2, Birth: 1, Till: now + 2_000_000, Spent: 15, Returned: 25}); g.Free != 55 || g.Escrow != 0 {
+	if g := claim(driver.Claim{Seq: 2, Birth: 1, Till: now + 2_000_000, Spent: 15, Returned: 25}); g.Free != 55 || g.Escrow != 0 {
 		t.Errorf("the last claim: %+v", g)
 	}
 }

@@ -20,7 +20,7 @@ type Terms struct {
 	Numbers State
 }
 
-// Claim is what a holder reports, returns and wants. sluice.Claim documents the fields.
+// Claim is what a holder reports, returns and wants. driver.Claim documents the fields.
 type Claim struct {
 	Seq, Birth      uint64
 	Till            int64
@@ -30,7 +30,7 @@ type Claim struct {
 	Demand          int64
 }
 
-// Grant is the answer to a Claim. sluice.Grant documents the fields.
+// Grant is the answer to a Claim. driver.Grant documents the fields.
 type Grant struct {
 	Stale     bool
 	Repeated  bool // the claim was answered before

@@ -46,7 +46,7 @@ type room struct {
 // Groups of rooms that several rows share.
 var (
 	// belowPolicy is what the packages below policy import.
-	belowPolicy = []string{domain, "internal/algo"}
+	belowPolicy = []string{domain, "driver", "internal/algo"}
 
 	// belowEdge is what an edge imports. It has no store.
 	belowEdge = []string{removals, "httplimit", "gate", "bandwidth", "policy", domain}
@@ -55,12 +55,12 @@ var (
 	stores = []string{"memory", "redisstore", "hybrid", "guard", "rueidisstore", "goredisstore"}
 
 	// aStore is what each of our stores imports.
-	aStore = []string{"internal/translate", domain, "internal/algo"}
+	aStore = []string{"internal/translate", "driver", domain, "internal/algo"}
 
 	// moduleOne is the library. Its tests may use all of it, since a runnable
 	// example needs a store and every store runs the contract.
 	moduleOne = []string{
-		domain, "internal/algo", "memory", "redisstore", "hybrid", "guard", "storetest",
+		domain, "driver", "internal/algo", "memory", "redisstore", "hybrid", "guard", "storetest",
 		"bandwidth", "policy", "gate", "httplimit",
 	}
 
@@ -76,13 +76,14 @@ var house = []room{
 	{granttest, join(aStore, []string{oracleRoom}), []string{"memory"}, "granttest is a store of the oracle, for tests; only tests import it"},
 	{"internal/algo", nil, join(moduleOne, []string{oracleRoom}), "algo is pure arithmetic over its arguments; pass in what it needs"},
 	{domain, []string{"internal/algo"}, moduleOne, "the domain imports algo only; declare an interface here and let the other room implement it"},
+	{"driver", []string{domain}, moduleOne, "driver is what authors of stores need beside the domain; it has no store"},
 	{"internal/translate", belowPolicy, moduleOne, "translate converts between the domain and algo; it keeps no state"},
 	{"internal/retry", nil, nil, "retry works on times and functions only; pass in what it repeats"},
 	{"internal/runqueue", nil, nil, "runqueue reads what the system counts, for tests"},
 	{sharedRoom, nil, nil, "share counts what callers take; pass in who they are"},
 	{"memory", aStore, moduleOne, "a store imports the domain and algo only; move code that needs more to policy or above"},
 	{"redisstore", aStore, moduleOne, "a store imports the domain and algo only; move code that needs more to policy or above"},
-	{"hybrid", aStore, join(moduleOne, []string{oracleRoom, granttest}), "hybrid works over any store that grants units; take a sluice.Grantor"},
+	{"hybrid", aStore, join(moduleOne, []string{oracleRoom, granttest}), "hybrid works over any store that grants units; take a driver.Grantor"},
 	{"guard", join(aStore, []string{"internal/retry"}), moduleOne, "guard works over any store; take a sluice.Store"},
 	{"storetest", belowPolicy, moduleOne, "the contract uses the domain's types only; take a factory of stores"},
 	{"bandwidth", []string{domain}, join(moduleOne, []string{"internal/runqueue"}), "bandwidth paces bytes through a sluice.Store; it has no rules"},
@@ -117,10 +118,10 @@ var house = []room{
 	{wireTypes, nil, nil, "wire is the JSON that servers write and commands read; it decides nothing"},
 	{listening, []string{fileReader, smallRooms}, moduleOne, "listening is the same for all protocols; protocols belong to the edges"},
 	{stateFile, []string{smallRooms}, nil, "statefile imports no other room; local connects it with a store"},
-	{saving, join(stores, []string{stateFile, observing, "policy", fileReader, domain, secrets, smallRooms}), join(moduleOne, []string{"policyfile"}), "the rooms of the store know no edges and no listeners; let app connect them"},
+	{saving, join(stores, []string{stateFile, observing, "policy", fileReader, "driver", domain, secrets, smallRooms}), join(moduleOne, []string{"policyfile"}), "the rooms of the store know no edges and no listeners; let app connect them"},
 	{secrets, []string{fileReader}, nil, "secret reads files and variables that settings name"},
 	{observing, []string{fileReader, secrets, "httplimit", "hybrid", "policy", domain, observing, smallRooms}, moduleOne, "what observes takes verdicts, texts and the figures of hybrid limits; it imports no other room that it observes"},
-	{pipelines, []string{domain}, moduleOne, "pipeline decides through a sluice.Store; policies and protocols belong to the edges"},
+	{pipelines, []string{"driver", domain}, moduleOne, "pipeline decides through a sluice.Store; policies and protocols belong to the edges"},
 	{reported, belowEdge, moduleOne, "gateway decides about the requests that gateways report; protocols belong to the edges"},
 	{edgetest, join(belowEdge, []string{"memory", "policyfile", reported}), nil, "edgetest is for tests of edges; only tests import it"},
 	{edges, join(belowEdge, []string{"internal/algo", fileReader, secrets, observing, inWords, wireTypes, listening, reported, pipelines, sharedRoom}), join(moduleOne, []string{"policyfile", edgetest, "internal/runqueue"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 )
 
 // Pipeline is a store for questions that arrive together. Do runs a question until the store must be called. Then the
@@ -14,7 +15,7 @@ import (
 // Pipeline at a time. A question must not call Do or Finish. A caller calls Finish before it waits for anything else
 // than the store, such as its client.
 type Pipeline struct {
-	sluice.LocalDecider // the store
+	driver.LocalDecider // the store
 
 	shared  *Pipelines
 	running *question

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 )
 
 // The bounds of pipelines.
@@ -21,7 +22,7 @@ const (
 // Pipelines makes pipelines over one store, with common bounds. It is safe for concurrent use. A nil Pipelines makes
 // nil pipelines.
 type Pipelines struct {
-	store  sluice.LocalDecider
+	store  driver.LocalDecider
 	joins  bool
 	paused chan struct{} // holds a value for each question that may pause
 	calls  chan struct{} // holds a value for each call in a goroutine of its own
@@ -30,11 +31,11 @@ type Pipelines struct {
 }
 
 // New returns pipelines over a store. It returns nil if the store decides without calls that could share round trips:
-// a sluice.LocalDecider makes such calls. The argument inFlight is how many calls the store may have in flight;
+// a driver.LocalDecider makes such calls. The argument inFlight is how many calls the store may have in flight;
 // pipelines use up to a quarter of them. The keys of a sharded store are on several servers, which fail one by one, so
 // questions about different keys share no call.
 func New(store sluice.Store, inFlight int, sharded bool) *Pipelines {
-	near, ok := store.(sluice.LocalDecider)
+	near, ok := store.(driver.LocalDecider)
 	if !ok {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/redisstore"
 )
 
@@ -20,7 +21,7 @@ type calls struct {
 	foreign func(error)
 }
 
-var _ sluice.Sharded = (*calls)(nil)
+var _ driver.Sharded = (*calls)(nil)
 
 // miss sets why there is no store yet.
 func (r *calls) miss(why error) {

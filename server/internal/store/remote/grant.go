@@ -4,21 +4,21 @@ import (
 	"context"
 	"time"
 
-	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 )
 
 // returnTime is how long a draining server tries to return granted units. Units that it does not return count as used
 // when their grants expire.
 const returnTime = 2 * time.Second
 
-var _ sluice.Grantor = (*calls)(nil)
+var _ driver.Grantor = (*calls)(nil)
 
 // Grant answers the claims of this process on units of keys.
-func (r *calls) Grant(ctx context.Context, holder uint64, claims []sluice.Claim, out []sluice.Grant) {
+func (r *calls) Grant(ctx context.Context, holder uint64, claims []driver.Claim, out []driver.Grant) {
 	s, began, err := r.begin()
 	if err != nil {
 		for i := range out {
-			out[i] = sluice.Grant{Err: err}
+			out[i] = driver.Grant{Err: err}
 		}
 		return
 	}

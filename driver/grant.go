@@ -1,8 +1,12 @@
-package sluice
+package driver
 
-import "context"
+import (
+	"context"
 
-// Grantor is a Store that also grants units of a key to a process ahead of requests, so that the
+	"github.com/sluicehq/sluice"
+)
+
+// Grantor is a [sluice.Store] that also grants units of a key to a process ahead of requests, so that the
 // process can decide requests by itself. Programs do not call
 // Grant: they wrap a Grantor in the store of package hybrid.
 //
@@ -10,10 +14,10 @@ import "context"
 // DecideAll count the escrow as used, less the overdraft of the request's limit. So all decisions
 // of all processes together stay within the limit, whether a process uses grants or not.
 type Grantor interface {
-	Store
+	sluice.Store
 	// Grant answers the claims of one process in out, which is as long as claims. Claims whose keys
 	// are kept together travel in one call. No two claims have the same limit and key. Each claim
-	// fails on its own, in out[i].Err; after an error that wraps ErrUnknownOutcome the claim may
+	// fails on its own, in out[i].Err; after an error that wraps sluice.ErrUnknownOutcome the claim may
 	// have been handled.
 	//
 	// The holder identifies the process: a random number that is not zero, chosen when the process
@@ -27,9 +31,9 @@ type Grantor interface {
 // their order here: the report first, then the return, then the request, then the new grant.
 type Claim struct {
 	// Limit has hybrid terms.
-	Limit *Limit
+	Limit *sluice.Limit
 	// Key is the key of the limit.
-	Key Key
+	Key sluice.Key
 	// Seq numbers the claims of a holder for a key: it rises with each new claim, from 1 to 2⁵³−1.
 	// The same Seq again means the same claim again.
 	Seq uint64
@@ -67,7 +71,7 @@ type Grant struct {
 	// Decision is the decision about Take, which is charged if it is allowed. Without Take it is a
 	// peek for Least units, or for one. A repeated claim gets the same verdict; the numbers are
 	// as of now.
-	Decision Decision
+	Decision sluice.Decision
 	// Units is how many units were granted for this Seq.
 	Units int64
 	// Held is how many units the holder has in escrow now.

@@ -1,0 +1,6 @@
+// Package driver is for authors of stores. Programs that use a store need nothing of it.
+//
+// A store implements [sluice.Store], and package storetest has the contract, as tests. A store may have more: it can be a
+// [Taker], a [sluice.Banner], a [Sharded], a [LocalDecider] or a [Grantor]. Its errors about batches are a [*DenialError]
+// or a [*ShardError].
+package driver
