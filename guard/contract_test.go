@@ -11,12 +11,14 @@ import (
 )
 
 // A guard over a store that works is that store.
-func TestContract(t *testing.T) {
-	for _, inline := range []bool{false, true} {
-		name := "alone"
-		if inline {
-			name = "inline"
-		}
+func TestGuardKeepsTheContract(t *testing.T) { runContract(t, storetest.TimeGoesBack()) }
+
+// TestGuardKeepsTheContractConcurrently is the part of the contract in which the race detector can find something.
+func TestGuardKeepsTheContractConcurrently(t *testing.T) { runContract(t, storetest.Concurrent()) }
+
+func runContract(t *testing.T, part storetest.Option) {
+	t.Helper()
+	for name, inline := range map[string]bool{"alone": false, "inline": true} {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T, clock *storetest.Clock) sluice.Store {
 				t.Helper()
@@ -28,7 +30,7 @@ func TestContract(t *testing.T) {
 					t.Fatal(err)
 				}
 				return s
-			}, storetest.TimeGoesBack(), storetest.Attempts(300), storetest.Percent(20))
+			}, storetest.Attempts(300), storetest.Percent(20), part)
 		})
 	}
 }

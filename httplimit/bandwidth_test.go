@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -22,7 +21,7 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/bandwidth"
 	"github.com/sluicehq/sluice/httplimit"
-	"github.com/sluicehq/sluice/internal/runqueue"
+	"github.com/sluicehq/sluice/internal/ratetest"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -178,53 +177,15 @@ func TestBandwidthBodyClosed(t *testing.T) {
 	h.ServeHTTP(httptest.NewRecorder(), requestOf(t.Context(), "a", "/", zeroes(10)))
 }
 
-// measured returns how long a rate is measured, and how long the burst before is skipped. A soak
-// measures for 5 s, burst included.
-func measured() (span, skip time.Duration) {
-	if os.Getenv("SLUICE_SOAK") != "" {
-		return 5 * time.Second, 0
-	}
-	return time.Second, 100 * time.Millisecond
-}
-
 // rateOf reads for a while and returns the bytes per second.
 func rateOf(t *testing.T, r io.Reader) float64 {
 	t.Helper()
-	span, skip := measured()
-	began, sum, p := time.Now(), 0, make([]byte, 64<<10)
-	for time.Since(began) < span {
-		n, err := r.Read(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if sum += n; skip > 0 && time.Since(began) >= skip {
-			began, sum, skip = time.Now(), 0, 0
-		}
+	p := make([]byte, 64<<10)
+	rate, err := ratetest.Measure(func() (int, error) { return r.Read(p) })
+	if err != nil {
+		t.Fatal(err)
 	}
-	return float64(sum) / time.Since(began).Seconds()
-}
-
-// within measures a rate several times until it is within 2 %, because the machine has other work too. If it never is, it may be less by
-// the part of the time in which the process waited for a processor.
-func within(t *testing.T, want float64, measure func() float64) {
-	t.Helper()
-	var seen []string
-	disturbed := false
-	for range 5 {
-		var got float64
-		starved := runqueue.Starved(func() { got = measure() })
-		seen = append(seen, fmt.Sprintf("%.2f %%, starved %.2f %%", 100*got/want, 100*starved))
-		disturbed = disturbed || got/want <= 1.02 && got/want >= runqueue.Least(0.02, starved)
-		if math.Abs(got/want-1) <= 0.02 {
-			t.Logf("of the rate: %v", seen)
-			return
-		}
-	}
-	if disturbed {
-		t.Logf("the machine was too busy for the rate: %v", seen)
-		return
-	}
-	t.Errorf("not within 2 %% of the rate: %v", seen)
+	return rate
 }
 
 // TestBandwidthDown downloads over HTTP: bytes that a handler writes, and a file that the kernel sends.
@@ -246,9 +207,7 @@ func TestBandwidthDown(t *testing.T) {
 			t.Parallel()
 			s := httptest.NewServer(pacing(t, policy.Bandwidth{Down: sluice.PerSecond(rate)}, handler))
 			defer s.Close()
-			try := 0
-			within(t, rate, func() float64 {
-				try++
+			ratetest.Within(t, rate, func(try int) float64 {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				res, err := s.Client().Do(requestOf(ctx, fmt.Sprint(try), s.URL, nil))
@@ -271,9 +230,7 @@ func TestBandwidthUp(t *testing.T) {
 		panic(http.ErrAbortHandler) // the client would send for ever
 	}))
 	defer s.Close()
-	try := 0
-	within(t, rate, func() float64 {
-		try++
+	ratetest.Within(t, rate, func(try int) float64 {
 		res, err := s.Client().Do(requestOf(t.Context(), fmt.Sprint(try), s.URL, endless{}))
 		if err == nil {
 			res.Body.Close()

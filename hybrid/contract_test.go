@@ -14,7 +14,13 @@ import (
 )
 
 // A hybrid store is exact about cold keys: it is the store that it wraps.
-func TestContract(t *testing.T) {
+func TestHybridKeepsTheContract(t *testing.T) { runContract(t, storetest.TimeGoesBack()) }
+
+// TestHybridKeepsTheContractConcurrently is the part of the contract in which the race detector can find something.
+func TestHybridKeepsTheContractConcurrently(t *testing.T) { runContract(t, storetest.Concurrent()) }
+
+func runContract(t *testing.T, part storetest.Option) {
+	t.Helper()
 	storetest.Run(t, func(t *testing.T, clock *storetest.Clock) sluice.Store {
 		t.Helper()
 		m, err := memory.New(memory.Options{MaxBytes: 4 << 20, Clock: clock.Now})
@@ -25,7 +31,7 @@ func TestContract(t *testing.T) {
 		s := open(t, &cold{Store: m, t: t}, hybrid.Options{})
 		hybrid.StayCold(s)
 		return &termed{Store: s}
-	}, storetest.TimeGoesBack(), storetest.Attempts(300), storetest.Percent(20))
+	}, storetest.Attempts(300), storetest.Percent(20), part)
 }
 
 // cold is a store that must not be claimed from.

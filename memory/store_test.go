@@ -11,11 +11,16 @@ import (
 	"github.com/sluicehq/sluice/storetest"
 )
 
-func TestContract(t *testing.T) {
-	storetest.Run(t, func(t *testing.T, clock *storetest.Clock) sluice.Store {
-		t.Helper()
-		return newStore(t, memory.Options{Clock: clock.Now})
-	}, storetest.TimeGoesBack())
+func TestMemoryKeepsTheContract(t *testing.T) { storetest.Run(t, newVirtual, storetest.TimeGoesBack()) }
+
+// TestMemoryKeepsTheContractConcurrently is the part of the contract in which the race detector can find something.
+func TestMemoryKeepsTheContractConcurrently(t *testing.T) {
+	storetest.Run(t, newVirtual, storetest.Concurrent())
+}
+
+func newVirtual(t *testing.T, clock *storetest.Clock) sluice.Store {
+	t.Helper()
+	return newStore(t, memory.Options{Clock: clock.Now})
 }
 
 // TestOptions: invalid options are refused, and the error has the remedy.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs what a day does not: the tests that tables in tools/testall/plan.go leave to the night, strict figures, sluice
-# itself with the race detector, and every fuzz target. For a machine that does nothing else.
+# itself with the race detector, the mutations of tools/mutants, and every fuzz target. For a machine that does nothing else.
 . "$(dirname "$0")/lib.sh"
 
 fuzztime=${1:?usage: tools/nightly.sh FUZZTIME, as in 10s}
@@ -14,8 +14,11 @@ step() {
 need_all
 # shellcheck disable=SC2086 # one word a module
 step "what the day leaves out" testall night $modules -- -count 1 -vet=off -timeout 20m
+step "the contract over Redis, with three times the random requests of a day" env SLUICE_SOAK=3 go -C checks test -count 1 -timeout 20m -run KeepsTheContract ./decisions
 step "faults, without excuses for a busy machine" env SLUICE_STRICT=1 go -C checks test -count 1 -run '^TestFaults' ./faults
 step "the server with the race detector" env SLUICE_PROGRAM_FLAGS=-race GORACE=halt_on_error=1 go -C checks test -count 1 -timeout 60m ./servers ./protocols ./threats
+GOWORK=off go -C tools build -o ../bin/mutants ./mutants
+step "mutations: each breaks a promise, and its test must fail" bin/mutants .
 step "fuzz targets" tools/fuzz.sh "$fuzztime"
 
 [ ${#failed[@]} = 0 ] || die "$(printf 'failed: %s\n' "${failed[@]}")"

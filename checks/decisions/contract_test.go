@@ -30,21 +30,21 @@ func runContract(t *testing.T, client redisstore.Client, cluster bool, percent i
 	}, storetest.TimeGoesBack(), storetest.Attempts(4*percent), storetest.Percent(percent))
 }
 
-// TestContract runs the contract on one server.
-func TestContract(t *testing.T) {
+// TestRedisKeepsTheContract runs the contract on one server.
+func TestRedisKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	runContract(t, adapters.Rueidis.Dial(t, adapters.ToSocket(server)), false, redistest.Times(t, 30))
+	runContract(t, adapters.Rueidis.Dial(t, adapters.ToSocket(server)), false, redistest.Times(t, 10))
 	keys, err := server.KeysWithoutTTL(t.Context())
 	if err != nil || len(keys) > 0 {
 		t.Errorf("keys without a time to live: %v, %v", keys, err)
 	}
 }
 
-// TestContractOnACluster runs the contract on a cluster of three masters, where the
+// TestClusterKeepsTheContract runs the contract on a cluster of three masters, where the
 // keys of a batch lie in several slots.
-func TestContractOnACluster(t *testing.T) {
+func TestClusterKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
-	runContract(t, adapters.Rueidis.Dial(t, adapters.ToCluster(cluster)), true, redistest.Times(t, 10))
+	runContract(t, adapters.Rueidis.Dial(t, adapters.ToCluster(cluster)), true, redistest.Times(t, 4))
 }

@@ -10,7 +10,7 @@ import (
 // SLUICE_REDIS_SERVER says so. These run over Valkey in any case: a part for each kind of
 // state and each way to a server.
 
-func TestValkeyContract(t *testing.T) { redistest.RunOverValkey(t, TestContract) }
+func TestValkeyKeepsTheContract(t *testing.T) { redistest.RunOverValkey(t, TestRedisKeepsTheContract) }
 
 func TestValkeyBucketsEqualMemory(t *testing.T) { redistest.RunOverValkey(t, TestBucketsEqualMemory) }
 

@@ -241,6 +241,9 @@ func TestLeakyBound(t *testing.T) {
 					if late.Sign() > 0 {
 						late.Mul(late, new(big.Rat).SetFrac64(int64(b.Den), int64(b.Num)))
 						at.Add(at, late)
+						if k == 0 && rat(req.Now+res.Delay, 1).Cmp(at) < 0 {
+							t.Errorf("%+v: a request acts after its delay of %d µs, %s µs before its last unit leaves", b, res.Delay, new(big.Rat).Sub(at, rat(req.Now+res.Delay, 1)).FloatString(3))
+						}
 					}
 					acts = append(acts, departure{at, 1})
 				}

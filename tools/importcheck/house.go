@@ -79,14 +79,14 @@ var house = []room{
 	{"driver", []string{domain}, moduleOne, "driver is what authors of stores need beside the domain; it has no store"},
 	{"internal/translate", belowPolicy, moduleOne, "translate converts between the domain and algo; it keeps no state"},
 	{"internal/retry", nil, nil, "retry works on times and functions only; pass in what it repeats"},
-	{"internal/runqueue", nil, nil, "runqueue reads what the system counts, for tests"},
+	{"internal/ratetest", nil, nil, "ratetest measures bytes, for tests"},
 	{sharedRoom, nil, nil, "share counts what callers take; pass in who they are"},
 	{"memory", aStore, moduleOne, "a store imports the domain and algo only; move code that needs more to policy or above"},
 	{"redisstore", aStore, moduleOne, "a store imports the domain and algo only; move code that needs more to policy or above"},
 	{"hybrid", aStore, join(moduleOne, []string{oracleRoom, granttest}), "hybrid works over any store that grants units; take a driver.Grantor"},
 	{"guard", join(aStore, []string{"internal/retry"}), moduleOne, "guard works over any store; take a sluice.Store"},
 	{"storetest", belowPolicy, moduleOne, "the contract uses the domain's types only; take a factory of stores"},
-	{"bandwidth", []string{domain}, join(moduleOne, []string{"internal/runqueue"}), "bandwidth paces bytes through a sluice.Store; it has no rules"},
+	{"bandwidth", []string{domain}, join(moduleOne, []string{"internal/ratetest"}), "bandwidth paces bytes through a sluice.Store; it has no rules"},
 	{faultRoom, nil, nil, "faults is what checks return; it imports nothing"},
 	{spellings, []string{faultRoom}, nil, "spelling works on texts; rules and requests belong to policy"},
 	{removals, nil, nil, "removal lists headers; it imports nothing"},
@@ -95,7 +95,7 @@ var house = []room{
 	{"policy", join(belowPolicy, []string{inPolicy, spellings, faultRoom, unmetRoom}), moduleOne, "policy decides through a sluice.Store; matchers and protocols are interfaces here"},
 	{"gate", []string{"internal/retry", "bandwidth", "policy", domain}, moduleOne, "gate carries verdicts out; protocols belong to the edges"},
 	{keyedRoom, []string{"policy", domain}, nil, "keyed makes deciders of options; requests and protocols belong to the edges"},
-	{"httplimit", []string{keyedRoom, spellings, removals, "gate", "bandwidth", "policy", "memory", domain}, join(moduleOne, []string{"internal/runqueue"}), "httplimit translates to policy and gate; take a sluice.Store"},
+	{"httplimit", []string{keyedRoom, spellings, removals, "gate", "bandwidth", "policy", "memory", domain}, join(moduleOne, []string{"internal/ratetest"}), "httplimit translates to policy and gate; take a sluice.Store"},
 	{"examples", moduleOne, nil, "an example uses the library only"},
 
 	// Modules over the library.
@@ -124,10 +124,10 @@ var house = []room{
 	{pipelines, []string{"driver", domain}, moduleOne, "pipeline decides through a sluice.Store; policies and protocols belong to the edges"},
 	{reported, belowEdge, moduleOne, "gateway decides about the requests that gateways report; protocols belong to the edges"},
 	{edgetest, join(belowEdge, []string{"memory", "policyfile", reported}), nil, "edgetest is for tests of edges; only tests import it"},
-	{edges, join(belowEdge, []string{"internal/algo", fileReader, secrets, observing, inWords, wireTypes, listening, reported, pipelines, sharedRoom}), join(moduleOne, []string{"policyfile", edgetest, "internal/runqueue"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
+	{edges, join(belowEdge, []string{"internal/algo", fileReader, secrets, observing, inWords, wireTypes, listening, reported, pipelines, sharedRoom}), join(moduleOne, []string{"policyfile", edgetest, "internal/ratetest"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
 
 	// Checks may use everything. Only bench uses it, for its servers and processes.
-	{"checks", join(moduleOne, stores, []string{"grpclimit", "policyfile", oracleRoom, granttest, "internal/runqueue"}), nil, "checks works on public packages"},
+	{"checks", join(moduleOne, stores, []string{"grpclimit", "policyfile", oracleRoom, granttest, "internal/ratetest"}), nil, "checks works on public packages"},
 	{"bench", join(moduleOne, stores, []string{"checks"}), nil, "bench measures public packages"},
 }
 

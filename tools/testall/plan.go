@@ -71,7 +71,7 @@ var plain = map[string]string{
 // crowded are the tests of plain packages that also run with the race detector: they have
 // several goroutines.
 var crowded = map[string][]string{
-	"memory":                   {"TestContract", "TestFastBatchesCompete", "TestLimitsComeAndGoConcurrently", "TestSavesUnderLoad", "TestTablesGrowConcurrently"},
+	"memory":                   {"TestMemoryKeepsTheContractConcurrently", "TestFastBatchesCompete", "TestLimitsComeAndGoConcurrently", "TestSavesUnderLoad", "TestTablesGrowConcurrently"},
 	"policy":                   {"TestVerdictsAreTheirOwn"},
 	"internal/file/expression": {"TestExpressionConcurrently"},
 	"server/internal/cli":      {"TestNoRequestIsLostWhenTheServerStops", "TestTheProgramFollowsItsFile"},
@@ -82,8 +82,10 @@ var crowded = map[string][]string{
 var lone = map[string][]string{
 	".":              {"TestKeysDiffer"},
 	"checks/threats": {"TestAttacksReachWithoutSluice", "TestDescriptionsAreDecidedAsRequests", "TestNothingComesBack", "TestNothingGetsPast", "TestNothingGetsPastGateways"}, // the servers under test are other processes
+	"bandwidth":      {"TestFairness", "TestRateExactly"},
+	"guard":          {"TestFlapsAddTheShare", "TestGuardKeepsTheContract", "TestScaleLaw", "TestScaledLimitsAreKept", "TestSharesAddUp"},
 	"hybrid": { // the goroutines of a virtual clock wait most of the time
-		"TestExactProcessesShare", "TestExactProcessesShareWithHaste", "TestRollout", "TestSimulatedBurst", "TestSimulatedSeeds",
+		"TestHybridKeepsTheContract", "TestExactProcessesShare", "TestExactProcessesShareWithHaste", "TestRollout", "TestSimulatedBurst", "TestSimulatedSeeds",
 		"TestSimulatedWindow", "TestSimulation", "TestSimulationNotices",
 	},
 	"httplimit":  {"TestDelimiterInjection", "TestForwardedForSpoofing", "TestReadOnceEqualsReadEach", "TestRulesMatchWhatReachesTheirHandlers", "TestSameHandlerSameKey"},
@@ -99,23 +101,21 @@ var timed = map[string][]string{
 	"gate":             {"TestWakeUpsAreNotLinear"},
 }
 
-// paced are the tests of the other packages that measure rates of bytes. They run at the end, without the race detector.
-// They wait most of the time, so all packages run at once.
-var paced = map[string][]string{
-	"bandwidth":                  {"TestFairnessReally", "TestRateOfCopy", "TestRateReally"},
-	"checks/redis":               {"TestBandwidth"},
-	"httplimit":                  {"TestBandwidthDown", "TestBandwidthUp"},
-	"server/internal/edge/proxy": {"TestBandwidthDown", "TestBandwidthUp"},
-}
-
 // nightly are the tests that only `make nightly` runs, one package at a time, without the race detector. Other tests prove
 // their promises by day.
 var nightly = map[string][]string{
-	// Valkey runs the scripts that Redis runs. By day, TestValkeyAdapterReplies, TestValkeyAdapterCluster, TestValkeyCheck and
-	// TestValkey of checks/servers run over it, and these tests run over Redis.
+	// By day, virtual time proves rates of bytes, and TestCopyKeepsToTheRate shows the system's clock.
+	"bandwidth":                  {"TestFairnessReally", "TestRateReally"}, // TestFairness, TestRateExactly
+	"checks/redis":               {"TestBandwidth"},                        // TestCallsSeldom, TestSeveralFlows of bandwidth
+	"httplimit":                  {"TestBandwidthDown", "TestBandwidthUp"}, // TestBandwidthExactly
+	"server/internal/edge/proxy": {"TestBandwidthDown", "TestBandwidthUp"}, // TestBandwidthExactly of httplimit
+	// Valkey runs the scripts that Redis runs. By day, TestValkeyAdapterReplies, TestValkeyAdapterCluster, TestValkeyCheck,
+	// TestValkey of checks/servers, and the tests over Valkey that are not here run over it, and all of these run over Redis.
 	"checks/decisions": {
-		"TestValkeyBansAreListedOnACluster", "TestValkeyContract", "TestValkeyEviction", "TestValkeyGrantsEqualOracle",
-		"TestValkeyGrantsHoldTheBound", "TestValkeyLeastPrivilegeOnACluster", "TestValkeyLeastPrivilegeWithSentinels",
+		"TestValkeyBansAreListed", "TestValkeyBansAreListedOnACluster", "TestValkeyBansByHandEqualMemory", "TestValkeyBatchesOfWindows",
+		"TestValkeyBucketsExpire", "TestValkeyKeepsTheContract", "TestValkeyEviction", "TestValkeyGrantsEqualOracle",
+		"TestValkeyGrantsHoldTheBound", "TestValkeyLeasesAsInMemory", "TestValkeyLeastPrivilegeIsLeast", "TestValkeyLeastPrivilegeOnACluster",
+		"TestValkeyLeastPrivilegeWithSentinels", "TestValkeyWindowsExpireWhenFresh",
 	},
 	"checks/faults": {
 		"TestDerivedSentinelFailover", // TestSentinelFailover, and TestDerive of goredisstore
@@ -198,7 +198,7 @@ func plan(packages []string, t tier, picked bool) (chains [][]run, last []run) {
 	case picked:
 		return [][]run{used(raced(packages)), used(unraced(packages))}, nil
 	case t == quick:
-		r := run{name: "quick tests", packages: without(rest, equipped), flags: []string{"-skip", names(lone, timed, paced, nightly, rooted)}}
+		r := run{name: "quick tests", packages: without(rest, equipped), flags: []string{"-skip", names(lone, timed, nightly, rooted)}}
 		return [][]run{used(r)}, nil
 	case t == night:
 		last = []run{
@@ -211,7 +211,7 @@ func plan(packages []string, t tier, picked bool) (chains [][]run, last []run) {
 		return nil, used(last...)
 	}
 	first, second := raced(rest), unraced(rest)
-	first.flags = []string{"-skip", names(lone, timed, paced, nightly)}
+	first.flags = []string{"-skip", names(lone, timed, nightly)}
 	second.flags = []string{"-skip", names(timed, nightly)}
 	chain := []run{first}
 	if runsNarrow {
@@ -225,7 +225,6 @@ func plan(packages []string, t tier, picked bool) (chains [][]run, last []run) {
 		run{name: "crowded tests", packages: in(packages, crowded), flags: []string{"-run", names(crowded)}, race: true},
 	)
 	last = []run{
-		{name: "paced tests", packages: in(packages, paced), flags: []string{"-run", names(paced)}, together: len(paced)},
 		{name: "timed tests", packages: in(packages, timed), flags: []string{"-run", names(timed)}, together: 1},
 	}
 	return [][]run{used(chain...), used(second)}, used(last...)

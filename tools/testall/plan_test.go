@@ -24,14 +24,13 @@ func TestPlan(t *testing.T) {
 		{all, day, false, map[string][]string{
 			"with the race detector":    {"checks/faults", ".", "bandwidth"},
 			"without the race detector": {"internal/algo", "memory"},
-			"lone tests":                {"."},
+			"lone tests":                {".", "bandwidth"},
 			"crowded tests":             {"memory"},
 			"timed tests":               {"checks/faults"},
-			"paced tests":               {"bandwidth"},
 			"tests on 32 bits":          {".", "memory"},
 		}},
 		{all, quick, false, map[string][]string{"quick tests": {".", "internal/algo", "memory", "bandwidth"}}},
-		{all, night, false, map[string][]string{"harnesses": {"bench/peers"}, "nightly tests": {"checks/faults"}}},
+		{all, night, false, map[string][]string{"harnesses": {"bench/peers"}, "nightly tests": {"checks/faults", "bandwidth"}}},
 		{all, day, true, map[string][]string{
 			"with the race detector":    {"checks/faults", ".", "bandwidth"},
 			"without the race detector": {"internal/algo", "memory", "bench/peers"},
@@ -82,7 +81,7 @@ func TestNoTestIsSkippedByItsNamesake(t *testing.T) {
 		room := filepath.ToSlash(folder)
 		tables := []map[string][]string{timed, nightly}
 		if _, found := plain[room]; !found {
-			tables = append(tables, lone, paced)
+			tables = append(tables, lone)
 		}
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -129,9 +128,9 @@ func TestTablesNameTests(t *testing.T) {
 			t.Errorf("%s has no reason to run without the race detector", room)
 		}
 	}
-	for name, table := range map[string]map[string][]string{"crowded": crowded, "lone": lone, "timed": timed, "paced": paced, "narrow": narrow, "nightly": nightly, "rooted": rooted} {
+	for name, table := range map[string]map[string][]string{"crowded": crowded, "lone": lone, "timed": timed, "narrow": narrow, "nightly": nightly, "rooted": rooted} {
 		for room, tests := range table {
-			if _, found := plain[room]; slices.Contains([]string{"crowded", "lone", "paced"}, name) && found != (name == "crowded") {
+			if _, found := plain[room]; slices.Contains([]string{"crowded", "lone"}, name) && found != (name == "crowded") {
 				t.Errorf("%s must not be in the table %s", room, name)
 			}
 			text := source(room)

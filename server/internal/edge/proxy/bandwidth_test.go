@@ -4,21 +4,22 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/httplimit"
-	"github.com/sluicehq/sluice/internal/runqueue"
+	"github.com/sluicehq/sluice/internal/ratetest"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 )
 
 const megabyte = 1_000_000
+
+// rates are the rates at which tests forward bodies.
+var rates = []int64{1 * megabyte, 100 * megabyte}
 
 // paced starts a proxy behind a middleware with one rule: a bandwidth for each X-Key.
 func paced(t *testing.T, target string, b policy.Bandwidth, change func(*Options)) *httptest.Server {
@@ -52,47 +53,10 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// rateOf reads for a second after the burst, or for 5 s with it if SLUICE_SOAK is set, and
-// returns the bytes per second.
+// rateOf reads for a while and returns the bytes per second.
 func rateOf(r io.Reader) (float64, error) {
-	span, skip := time.Second, 100*time.Millisecond
-	if os.Getenv("SLUICE_SOAK") != "" {
-		span, skip = 5*time.Second, 0
-	}
-	began, sum, p := time.Now(), 0, make([]byte, 256<<10)
-	for time.Since(began) < span {
-		n, err := r.Read(p)
-		if err != nil {
-			return 0, err
-		}
-		if sum += n; skip > 0 && time.Since(began) >= skip {
-			began, sum, skip = time.Now(), 0, 0
-		}
-	}
-	return float64(sum) / time.Since(began).Seconds(), nil
-}
-
-// within measures a rate several times until it is within 2 %, because the machine has other work too. If it never is, it may be less by
-// the part of the time in which the process waited for a processor.
-func within(t *testing.T, want float64, measure func(try int) float64) {
-	t.Helper()
-	var seen []string
-	disturbed := false
-	for try := range 8 {
-		var got float64
-		starved := runqueue.Starved(func() { got = measure(try) })
-		seen = append(seen, fmt.Sprintf("%.2f %%, starved %.2f %%", 100*got/want, 100*starved))
-		disturbed = disturbed || got/want <= 1.02 && got/want >= runqueue.Least(0.02, starved)
-		if math.Abs(got/want-1) <= 0.02 {
-			t.Logf("of the rate: %v", seen)
-			return
-		}
-	}
-	if disturbed {
-		t.Logf("the machine was too busy for the rate: %v", seen)
-		return
-	}
-	t.Errorf("not within 2 %% of the rate: %v", seen)
+	p := make([]byte, 256<<10)
+	return ratetest.Measure(func() (int, error) { return r.Read(p) })
 }
 
 // TestBandwidthDown forwards responses at the rate of a rule.
@@ -106,7 +70,7 @@ func TestBandwidthDown(t *testing.T) {
 		t.Run(fmt.Sprint(rate), func(t *testing.T) {
 			t.Parallel()
 			s := paced(t, up.URL, policy.Bandwidth{Down: sluice.PerSecond(rate)}, nil)
-			within(t, float64(rate), func(try int) float64 {
+			ratetest.Within(t, float64(rate), func(try int) float64 {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
@@ -149,7 +113,7 @@ func TestBandwidthUp(t *testing.T) {
 				panic(http.ErrAbortHandler) // the client would send for ever
 			})
 			s := paced(t, up.URL, policy.Bandwidth{Up: sluice.PerSecond(rate)}, nil)
-			within(t, float64(rate), func(try int) float64 {
+			ratetest.Within(t, float64(rate), func(try int) float64 {
 				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, endless{})
 				if err != nil {
 					t.Fatal(err)

@@ -1,0 +1,110 @@
+package main
+
+// ofRequests break what docs/failure-modes.md promises of requests: addresses, keys, paths, headers and refusals.
+var ofRequests = []mutation{
+	{
+		"headers count only from trusted proxies", "httplimit/clientip.go",
+		"		return c.trusts(peer)", "		return len(c.trusted) > 0 || c.trusts(peer)",
+		"httplimit TestForwardedForSpoofing",
+	},
+	{
+		"a list counts from the right", "httplimit/clientip.go",
+		"		if !addr.IsValid() || !c.trusts(addr) {", "		if !addr.IsValid() {",
+		"httplimit TestForwardedForSpoofing",
+	},
+	{
+		"a trusted proxy that wrote no address leaves none", "httplimit/chain.go",
+		"	if s == \"\" || len(s) > longestNode {", "	if s == \"unknown\" {\n		return netip.IPv4Unspecified(), \"\"\n	}\n	if s == \"\" || len(s) > longestNode {",
+		"httplimit TestClientIP",
+	},
+	{
+		"an element of a list is read whatever clients put before it", "httplimit/chain.go",
+		"	longestElement = 512", "	longestElement = 32",
+		"httplimit TestForwardedForOfAnyLength",
+	},
+	{
+		"a trusted range with all of IPv4 is an error", "httplimit/clientip.go",
+		"		if p.Bits() < 96 {", "		if p.Bits() < 90 {",
+		"httplimit TestTrustedProxyRanges",
+	},
+	{
+		"addresses of one /64 have one key", "httplimit/clientip.go",
+		"	p, err := a.Prefix(bits)", "	p, err := a.Prefix(min(bits+1, 128))",
+		"httplimit TestIPv6Rotation",
+	},
+	{
+		"clients at a socket choose no address", "httplimit/clientip.go",
+		"	return c.unix && isUnix(remote)", "	return isUnix(remote)",
+		"httplimit TestClientIP",
+	},
+	{
+		"white space around a header over HTTP/2 is refused", "httplimit/ambiguous.go",
+		"(isSpace(v[0]) || isSpace(v[len(v)-1]))", "isSpace(v[0])",
+		"httplimit TestSpaceAroundValues",
+	},
+	{
+		"a header host that differs from :authority is refused", "httplimit/ambiguous.go",
+		"			return errHosts // beside :authority", "			return nil",
+		"httplimit TestHostIsOneValue",
+	},
+	{
+		"a target without a path is refused", "httplimit/ambiguous.go",
+		"	if r.URL != nil && (r.URL.Opaque != \"\" || ", "	if r.URL != nil && (",
+		"httplimit TestTargetsWithoutPath",
+	},
+	{
+		"the host is one value, whatever its spelling", "policy/clean.go",
+		"return refuse(\"host\", spelling.CheckHost(host)) }", "return nil }",
+		"policy TestCheckHost",
+	},
+	{
+		"methods in lower case are refused", "policy/clean.go",
+		"return refuse(\"method\", spelling.CheckMethod(method)) }", "return nil }",
+		"policy TestCheckMethod",
+	},
+	{
+		"encoded control characters in a path are refused", "policy/clean.go",
+		"	if (paths.Form{}).HasControl(escaped) {", "	if (paths.Form{}).HasControl(escaped) && len(escaped) > 100 {",
+		"httplimit TestAmbiguousRequests",
+	},
+	{
+		"a path with more than 64 variants is refused", "policy/internal/paths/variant.go",
+		"	mostVariants  = 64", "	mostVariants  = 65",
+		"policy/internal/paths TestPathsWithTooManyVariants",
+	},
+	{
+		"control characters are found also encoded twice", "policy/internal/paths/variant.go",
+		"			for strings.HasPrefix(escaped[i+1:], \"25\") {", "			for false {",
+		"policy/internal/paths TestControlCharactersInPaths",
+	},
+	{
+		"an encoded slash has both variants", "policy/internal/paths/variant.go",
+		"			case '/':\n				has.slash = true", "			case '/':",
+		"policy/internal/paths TestVariants",
+	},
+	{
+		"every path variant decides", "policy/internal/paths/variant.go",
+		"	if has.twice {", "	if false {",
+		"httplimit TestRulesMatchWhatReachesTheirHandlers",
+	},
+	{
+		"a cookie within another one makes the value unclear", "httplimit/cookie.go",
+		"			t.addHidden(piece, name)", "",
+		"httplimit TestHiddenCookies",
+	},
+	{
+		"clients cannot mark, in any spelling", "httplimit/reserved.go",
+		"	if c == '_' || c == '.' {", "	if c == '_' {",
+		"httplimit TestClientsCannotMark",
+	},
+	{
+		"clients cannot remove a mark by Connection", "httplimit/reserved.go",
+		"option != \"\" && !own.holds(option) {", "option != \"\" {",
+		"httplimit TestClientsCannotMark",
+	},
+	{
+		"texts of limits for headers are bounded", "httplimit/quota.go",
+		"c.count.Add(1) > mostQuotas {", "c.count.Add(1) > 1<<40 {",
+		"httplimit TestQuotasAreBounded",
+	},
+}

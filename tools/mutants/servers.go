@@ -1,0 +1,165 @@
+package main
+
+// ofServers break what docs/failure-modes.md promises of the server: its listeners, edges, files and logs.
+var ofServers = []mutation{
+	{
+		"connections are bounded for each client address", "server/internal/listen/accept/bounds.go",
+		"	if l.clients[addr] >= l.bounds.PerClient {", "	if l.clients[addr] > l.bounds.PerClient {",
+		"server/internal/listen/accept TestClientsOfConnections",
+	},
+	{
+		"at most 250 streams are open on a connection", "server/internal/listen/web/web.go",
+		"MaxConcurrentStreams: 250", "MaxConcurrentStreams: 251",
+		"server/internal/app TestRapidReset",
+	},
+	{
+		"a web page with a rebound name gets no decision", "server/internal/access/access.go",
+		"!r.closed() && !r.Open\n", "!r.closed() && r.Open\n",
+		"server/internal/app TestReboundWebPagesGetNoDecision",
+	},
+	{
+		"a web page of another origin reaches nothing on this machine", "server/internal/access/access.go",
+		"		case err != nil:\n			refuse(w, q, http.StatusForbidden, \"Foreign origin\"", "		case err != nil && checksHost:\n			refuse(w, q, http.StatusForbidden, \"Foreign origin\"",
+		"server/internal/access TestWebPagesReachNothingOnThisMachine",
+	},
+	{
+		"a listener that other machines reach needs a token", "server/internal/access/access.go",
+		"	if r.closed() || r.Open || Loopback(addr) {", "	if true || r.closed() || r.Open || Loopback(addr) {",
+		"server/internal/app TestTheAPIElsewhereIsClosed",
+	},
+	{
+		"calls need the token", "server/internal/access/access.go",
+		"	if !tokens.Verify(strings.TrimSpace(given)) {", "	if given == \"\" {",
+		"server/internal/access TestCallsNeedAToken",
+	},
+	{
+		"each request of a batch has its own problem; more than 1,000 are refused", "server/internal/edge/api/batch.go",
+		"		if len(all) == mostQuestions {\n			return nil", "		if len(all) == 2*mostQuestions {\n			return nil",
+		"server/internal/edge/api TestBatchesThatAreRefused",
+	},
+	{
+		"the answers of a batch are bounded in all", "server/internal/edge/api/batch.go",
+		"	mostAnswerBodies = 1 << 20", "	mostAnswerBodies = 1 << 40",
+		"server/internal/edge/api TestTheAnswersOfABatchAreBounded",
+	},
+	{
+		"a batch ends with its caller", "server/internal/edge/api/batch.go",
+		"		if ctx.Err() != nil {\n			return\n		}\n		s.decide(i)", "		s.decide(i)",
+		"server/internal/edge/api TestABatchEndsWithItsCaller",
+	},
+	{
+		"callers share the room for repeated answers", "server/internal/edge/api/idempotency.go",
+		"	if !s.calls.IsFree(caller) || !s.bytes.IsFree(caller) {", "	if !s.calls.IsFree(caller) {",
+		"server/internal/edge/api TestCallersShareTheRoom",
+	},
+	{
+		"commands after MULTI are charged at EXEC only", "server/internal/edge/resp/transaction.go",
+		"	t.count++\n	c.out = appendSimple(c.out, \"QUEUED\")", "	t.count++\n	c.transaction = nil\n	c.do(&command{args: args})\n	c.transaction = t\n	c.out = appendSimple(c.out, \"QUEUED\")",
+		"server/internal/edge/resp TestTransactionsWithoutExec",
+	},
+	{
+		"the queue of a transaction is bounded", "server/internal/edge/resp/transaction.go",
+		"	if len(t.queued) > mostQueued {", "	if len(t.queued) > 4*mostQueued {",
+		"server/internal/edge/resp TestLongTransactions",
+	},
+	{
+		"a save that fails keeps the earlier file", "server/internal/store/statefile/file.go",
+		"	if err := errors.Join(f.sync(next), next.Close()); err != nil {", "	if err := next.Close(); err != nil {",
+		"server/internal/store/statefile TestFailures",
+	},
+	{
+		"the file of states stays small", "server/internal/store/statefile/file.go",
+		"	return f.size-f.snapshot > max(f.snapshot, least)", "	return f.size-f.snapshot > 8*max(f.snapshot, least)",
+		"server/internal/store/local TestFileOfStatesStaysSmall",
+	},
+	{
+		"a file of states has one server", "server/internal/store/statefile/file.go",
+		"	if err := takeLock(lock); err != nil {", "	if err := takeLock(lock); err != nil && !errors.Is(err, ErrInUse) {",
+		"checks/servers TestStatesNeedTheirFile",
+	},
+	{
+		"nobody waits for an output that hangs", "server/internal/observe/logfile/queue.go",
+		"	case <-limit.C:\n		return ErrSlow\n	}", "	}",
+		"server/internal/observe/logfile TestNobodyWaitsForAnOutputThatHangs",
+	},
+	{
+		"lines that wait are bounded", "server/internal/observe/logfile/queue.go",
+		"	mostQueued = 1 << 20     // bytes", "	mostQueued = 1 << 24     // bytes",
+		"server/internal/observe/logfile TestNobodyWaitsForAnOutputThatHangs",
+	},
+	{
+		"a file is applied when it has stayed the same for a while", "server/internal/watch/watch.go",
+		"	case !maps.Equal(w.latest, now):\n		w.latest = now\n		return changing\n", "",
+		"server/internal/watch TestWaitsForTheWriter",
+	},
+	{
+		"the program applies no half-written file", "server/internal/watch/watch.go",
+		"	case !maps.Equal(w.latest, now):\n		w.latest = now\n		return changing\n", "",
+		"server/internal/cli TestHalfWrittenFilesAreNotApplied",
+	},
+	{
+		"requests of clients that left are bounded", "server/internal/edge/proxy/abandoned.go",
+		"	if a.now >= a.o.Most || a.ctx.Err() != nil {", "	if a.now > a.o.Most || a.ctx.Err() != nil {",
+		"server/internal/edge/proxy TestBoundsAbandonedRequests",
+	},
+	{
+		"requests of clients that left are waited for a bounded time", "server/internal/edge/proxy/abandoned.go",
+		"		p.timer = time.AfterFunc(p.all.o.Wait, p.giveUp)", "		p.timer = time.AfterFunc(100*p.all.o.Wait, p.giveUp)",
+		"server/internal/edge/proxy TestEndsAbandonedAnswers",
+	},
+	{
+		"the service gets nothing of a client that left before", "server/internal/edge/proxy/abandoned.go",
+		"	case !p.sent:\n		p.cancel(errAbandoned)\n", "",
+		"server/internal/edge/proxy TestForwardsNothingForClientsThatLeft",
+	},
+	{
+		"hanging up buys no attempts", "server/internal/edge/proxy/abandoned.go",
+		"	case !p.all.enter():\n		p.gaveUp = true", "	case !p.all.enter() || true:\n		p.gaveUp = false",
+		"server/internal/app TestHangingUpBuysNoAttempts",
+	},
+	{
+		"a status 099 is 502", "server/internal/edge/proxy/pass.go",
+		"	case status < 200 || status > 999:", "	case status > 999:",
+		"server/internal/edge/proxy TestAnswersToUpgrades",
+	},
+	{
+		"more than 64 interim answers are 502", "server/internal/edge/proxy/pass.go",
+		"const mostInterim = 64", "const mostInterim = 640",
+		"server/internal/edge/proxy TestAnswersToUpgrades",
+	},
+	{
+		"a service breaks off: the client never takes a part for the whole", "server/internal/edge/proxy/pass.go",
+		"			return err\n		}\n	}\n}\n\n// passPlain", "			return nil\n		}\n	}\n}\n\n// passPlain",
+		"server/internal/edge/proxy TestEveryOffset",
+	},
+	{
+		"/../v1/login in front of an upstream with a path is 400", "server/internal/edge/proxy/path.go",
+		"	for range 3 {", "	for range 1 {",
+		"server/internal/app TestDotsDoNotLeaveThePathOfTheUpstream",
+	},
+	{
+		"other upgrades are passed on as plain HTTP", "server/internal/edge/proxy/removed.go",
+		"		if strings.EqualFold(lines[0], protocol) {", "		if strings.EqualFold(lines[0], protocol) || lines[0] == \"h2c\" {",
+		"server/internal/app TestOtherUpgradesAreIgnored",
+	},
+	{
+		"overrides of the method are removed", "server/internal/edge/proxy/removed.go",
+		"		return !p.o.MethodOverride", "		return p.o.MethodOverride",
+		"server/internal/app TestMethodOverridesAreRemoved",
+	},
+	{
+		"headers of proxies are removed from clients", "server/internal/edge/proxy/removed.go",
+		"		return !trusted", "		return false",
+		"server/internal/app TestHeadersOfProxiesAreRemovedFromClients",
+	},
+	{
+		"X_Real_IP and X.Real.IP are X-Real-IP", "internal/removal/removal.go",
+		"		case c == '_' || c == '.':", "		case c == '_':",
+		"server/internal/edge/proxy TestStripsAliasesOnTheWire",
+	},
+	{
+		"trailers that some services take for headers are removed", "server/internal/edge/proxy/forwarded.go",
+		"			if removal.Of(name) == removal.Stays {", "			if name != \"\" {",
+		"server/internal/edge/proxy TestStripsTrailers",
+	},
+}
