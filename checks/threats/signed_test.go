@@ -44,11 +44,11 @@ func (g gen) spellSigned(token string) string {
 	dot := strings.LastIndexByte(token, '.') + 1
 	head, tail := token[:dot], token[dot:]
 	garbage := func() string {
-		return strings.Repeat(g.pick("!", "*", "~", "'", "(", "@", "#", "$", "%", "^", "&", "|", ":", "=", "?", "\t", " ", "\x7f", "\xff", "<"), g.some(40))
+		return strings.Repeat(g.pick("!", "*", "~", "'", "(", "@", "#", "$", "%", "^", "&", "|", ":", "=", "?", ".", ".", "\t", " ", "\x7f", "\xff", "<"), g.some(40))
 	}
 	for range g.some(3) {
 		at := g.IntN(len(tail) + 1)
-		switch g.IntN(9) {
+		switch g.IntN(11) {
 		case 0, 1:
 			tail += garbage()
 		case 2:
@@ -69,6 +69,10 @@ func (g gen) spellSigned(token string) string {
 				at = digits[g.IntN(len(digits))][0]
 				tail = tail[:at] + "%" + tail[at:]
 			}
+		case 9: // parts that some services ignore
+			tail += g.pick("", "=", "!", "==") + "." + g.pick("", "=", freshWord, "."+freshWord, freshWord+"."+freshWord, signedEve[0][strings.LastIndexByte(signedEve[0], '.')+1:])
+		case 10: // separators
+			tail = g.pick(strings.Repeat(".", g.some(3)), "=.", "!.") + tail
 		}
 	}
 	return head + tail
@@ -80,7 +84,7 @@ var hexDigits = regexp.MustCompile(`[0-9A-Fa-f]{2}`)
 const base64Letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 // signedSubjects returns the users of signed values for a service that decodes their signatures leniently: bytes that are not
-// of base64 are dropped, as are unused bits, and some stop at padding.
+// of base64 are dropped, as are unused bits. Some stop at padding, and some at a dot.
 func signedSubjects(values []string) []string {
 	all := make([]string, 0, len(values))
 	for _, value := range values {
@@ -101,8 +105,12 @@ func signedSubjects(values []string) []string {
 func isSignedByEve(text string) bool {
 	for _, token := range signedEve {
 		dot := strings.LastIndexByte(token, '.') + 1
-		if tail, found := strings.CutPrefix(text, token[:dot]); found && (signatureOf(tail, false) == signatureOf(token[dot:], false) || signatureOf(tail, true) == signatureOf(token[dot:], true)) {
-			return true
+		tail, found := strings.CutPrefix(text, token[:dot])
+		part, _, _ := strings.Cut(tail, ".")
+		for _, read := range []string{signatureOf(tail, false), signatureOf(tail, true), signatureOf(part, false), signatureOf(part, true)} {
+			if found && read == signatureOf(token[dot:], false) {
+				return true
+			}
 		}
 	}
 	return false

@@ -17,20 +17,21 @@ func Cookie(value string) (clean string, certain bool) {
 		return clean, certain && one
 	}
 	text := make([]byte, 0, len(raw))
-	ordinary := true // escapes behind the last dot
+	payload := endOfPayload(raw)
+	ordinary := true // escapes behind the payload
 	for i := 0; i < len(raw); i++ {
 		c, ok := Unescape(raw, i)
 		if ok {
 			i += 2
-			ordinary = ordinary && (c == '=' || c == '+' || c == '/')
-		} else if c = raw[i]; c == '.' {
-			ordinary = true
+			ordinary = ordinary && (i < payload || c == '=' || c == '+' || c == '/')
+		} else {
+			c = raw[i]
 		}
 		text = append(text, c)
 	}
 	decoded := string(text)
 	clean, one := Token(decoded)
-	if strings.LastIndexByte(raw, '%') > strings.LastIndexByte(raw, '.') && (!ordinary || clean == decoded) {
+	if strings.LastIndexByte(raw, '%') > payload && (!ordinary || clean == decoded) {
 		one = one && readsAs(raw, clean)
 	}
 	return clean, certain && one

@@ -17,7 +17,8 @@ const shortestToken = 28
 // digests are the sizes in base64, without padding, of the usual signatures: SHA-1 to SHA-512, ECDSA, Ed25519 and RSA.
 var digests = [...]int{27, 38, 43, 64, 86, 128, 171, 176, 342, 512, 683}
 
-// sealedPrefixes begin tokens that are base64 as a whole: JSON, tokens of Fernet, and of ASP.NET.
+// sealedPrefixes begin tokens that are base64 as a whole: JSON, tokens of Fernet, and of ASP.NET. Behind JSON, a dot
+// may begin a signature.
 var sealedPrefixes = [...]string{"eyJ", "gAAAAA", "CfDJ8"}
 
 // Token returns a value in one spelling if it looks like a signed token. certain is false if the value is not
@@ -28,13 +29,18 @@ func Token(value string) (clean string, certain bool) {
 		return value, true
 	}
 	dot := strings.LastIndexByte(value, '.')
-	if dot < 0 {
+	if dot < 0 || beginsAs(value, sealedPrefixes[1:]) {
 		return cleanSealed(value)
 	}
 	tail := value[dot+1:]
 	spelled, certain := cleanSignature(tail)
-	if isJSONToken(value) { // with a signature of any size
-		spelled, certain = canonicalBase64(spelled, isPlainBase64(spelled)), isClearToken(value)
+	if first := endOfPayload(value); first >= 0 && first < dot {
+		if clean, one := cleanDotted(value, first); !one || clean != value {
+			return clean, one && certain
+		}
+		if isJSON(value) { // with a signature of any size
+			spelled, certain = canonicalBase64(spelled, isPlainBase64(spelled)), isClearToken(value)
+		}
 	}
 	if spelled != tail {
 		value = value[:dot+1] + spelled
@@ -69,15 +75,6 @@ func Parameter(value string) (clean string, certain bool) {
 		at += n
 	}
 	return clean, certain && readsAs(text.String(), clean)
-}
-
-// isJSONToken reports whether a value is a JSON Web Token, or another signed JSON object in base64 of three parts or more. JSON
-// begins with a brace, and a quote, a space or a line end.
-func isJSONToken(value string) bool {
-	if value[0] != 'e' || !strings.HasPrefix(value, "eyJ") && !strings.HasPrefix(value, "eyA") && !strings.HasPrefix(value, "ewo") && !strings.HasPrefix(value, "ew0") {
-		return false
-	}
-	return strings.Count(value, ".") > 1
 }
 
 // cleanSignature returns a text in one spelling if some decoder finds a signature of a usual size in it. Decoders drop what
@@ -117,6 +114,11 @@ func isDigest(n int) bool {
 	return false
 }
 
+// isJSON reports whether a text begins as a JSON object in base64: with a brace, and a quote, a space or a line end.
+func isJSON(text string) bool {
+	return len(text) > 2 && text[0] == 'e' && (text[1] == 'y' && (text[2] == 'J' || text[2] == 'A') || text[1] == 'w' && (text[2] == 'o' || text[2] == '0'))
+}
+
 // cleanSealed is Token for a value without dots.
 func cleanSealed(value string) (clean string, certain bool) {
 	if !isSealed(value) {
@@ -143,8 +145,10 @@ func cleanSealed(value string) (clean string, certain bool) {
 }
 
 // isSealed reports whether a value begins as a sealed token, to a decoder that drops what is not of base64.
-func isSealed(value string) bool {
-	for _, p := range sealedPrefixes {
+func isSealed(value string) bool { return beginsAs(value, sealedPrefixes[:]) }
+
+func beginsAs(value string, prefixes []string) bool {
+	for _, p := range prefixes {
 		at := 0
 		for i := 0; i < len(value) && at < len(p); i++ {
 			if value[i] == p[at] {
@@ -233,8 +237,8 @@ func isClearToken(token string) bool {
 	if payload, signature, signed := strings.Cut(rest, "."); signed && len(payload) > 0 && strings.IndexByte(signature, '.') < 0 {
 		return isBase64(base64.RawURLEncoding.Strict(), signature)
 	}
-	if n := strings.Count(rest, "."); n == 2 || n > 3 {
-		return false // some services read the first three parts only
+	if n := strings.Count(rest, "."); n > 1 && (n != 3 || !names(header, "enc")) {
+		return false // not encrypted, so some services read the first three parts only
 	}
 	for part := range strings.SplitSeq(rest, ".") { // encrypted
 		if !isBase64(base64.RawURLEncoding.Strict(), part) {
