@@ -15,8 +15,11 @@ const (
 	pipelines  = "server/internal/edge/pipeline"
 	edgetest   = "server/internal/edge/edgetest"
 	listening  = "server/internal/listen/*"
+	accepting  = "server/internal/listen/accept"
+	storing    = "server/internal/store"
 	saving     = "server/internal/store/*"
 	stateFile  = "server/internal/store/statefile"
+	decisions  = "server/internal/observe"
 	observing  = "server/internal/observe/*"
 	oracleRoom = "internal/oracle"
 	granttest  = "internal/granttest"
@@ -65,7 +68,7 @@ var (
 	}
 
 	// wiring is what app and cli connect.
-	wiring = join(belowEdge, stores, []string{fileReader, fileRules, envoyFiles, "policyfile", settings, inWords, secrets, wireTypes, smallRooms, edges, reported, pipelines, listening, saving, stateFile, observing})
+	wiring = join(belowEdge, stores, []string{fileReader, fileRules, envoyFiles, "policyfile", settings, inWords, secrets, wireTypes, smallRooms, edges, reported, pipelines, listening, accepting, storing, saving, observing, decisions})
 )
 
 // house is the import rule of the architecture, row by row, lowest room first.
@@ -110,17 +113,20 @@ var house = []room{
 
 	// The server: a main of a few lines, two rooms that wire, and the edges.
 	{"server/cmd/sluice", []string{wireCLI}, nil, "main only calls cli; put the code there"},
-	{settings, []string{fileReader, conditions, fileRules, envoyFiles, edges, listening, saving, observing, secrets, smallRooms, "policy", domain}, join(moduleOne, []string{"policyfile"}), "config composes the settings of the other rooms, and opens nothing"},
+	{settings, []string{fileReader, conditions, fileRules, envoyFiles, edges, listening, accepting, saving, observing, secrets, smallRooms, "policy", domain}, join(moduleOne, []string{"policyfile"}), "config composes the settings of the other rooms, and opens nothing"},
 	{wireCLI, join(wiring, []string{wireApp}), moduleOne, "the library and the edges are there to be wired; nothing else is"},
 	{wireApp, wiring, moduleOne, "the library and the edges are there to be wired; app is below cli"},
 	{inWords, join(belowEdge, []string{unmetRoom}), moduleOne, "describe puts rules and verdicts into words; it decides nothing"},
 	{smallRooms, []string{fileReader}, nil, "a small room imports no other room; pass in what it needs"},
 	{wireTypes, nil, nil, "wire is the JSON that servers write and commands read; it decides nothing"},
-	{listening, []string{fileReader, smallRooms}, moduleOne, "listening is the same for all protocols; protocols belong to the edges"},
+	{listening, []string{fileReader}, moduleOne, "listening is the same for all protocols; protocols belong to the edges"},
+	{accepting, []string{fileReader, secrets, observing, smallRooms}, moduleOne, "accepting is the same for all protocols; protocols belong to the edges"},
 	{stateFile, []string{smallRooms}, nil, "statefile imports no other room; local connects it with a store"},
 	{saving, join(stores, []string{stateFile, observing, "policy", fileReader, "driver", domain, secrets, smallRooms}), join(moduleOne, []string{"policyfile"}), "the rooms of the store know no edges and no listeners; let app connect them"},
+	{storing, join(stores, []string{saving, stateFile, observing, inWords, secrets, wireTypes, "policy", domain}), nil, "the store of a server knows no edges and no listeners; let app connect them"},
 	{secrets, []string{fileReader}, nil, "secret reads files and variables that settings name"},
 	{observing, []string{fileReader, secrets, "httplimit", "hybrid", "policy", domain, observing, smallRooms}, moduleOne, "what observes takes verdicts, texts and the figures of hybrid limits; it imports no other room that it observes"},
+	{decisions, []string{observing, wireTypes, "policy", domain}, nil, "observe connects its rooms; it gets verdicts from app"},
 	{pipelines, []string{"driver", domain}, moduleOne, "pipeline decides through a sluice.Store; policies and protocols belong to the edges"},
 	{reported, belowEdge, moduleOne, "gateway decides about the requests that gateways report; protocols belong to the edges"},
 	{edgetest, join(belowEdge, []string{"memory", "policyfile", reported}), nil, "edgetest is for tests of edges; only tests import it"},

@@ -102,11 +102,7 @@ func (r *Rules) NeedsToken() bool { return r.Tokens != nil }
 // needs no token accepts any.
 func (r *Rules) Verify(token string) bool { return r.Tokens == nil || r.Tokens.Verify(token) }
 
-// Authorizer returns a function that returns an error for a request without one of the tokens of that name.
-func Authorizer(name string, tokens *Tokens) func(*http.Request) error {
-	return func(r *http.Request) error { return authorize(r, name, tokens) }
-}
-
+// authorize returns an error for a request without one of the tokens of that name.
 func authorize(r *http.Request, name string, tokens *Tokens) error {
 	scheme, given, ok := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !ok || !strings.EqualFold(scheme, "Bearer") {

@@ -146,7 +146,7 @@ func TestAnswersCloseConnectionsWhileDraining(t *testing.T) {
 		t.Error("the connection is closed after the first request")
 	}
 	r.stop()
-	<-r.servers[0].Served()
+	<-r.servers.All()[0].Served()
 	// No more connections are taken. This one is idle, and the request that it sends
 	// now is not lost.
 	if !closes() {

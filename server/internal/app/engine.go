@@ -2,60 +2,181 @@ package app
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
+	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/sluicehq/sluice/gate"
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/removal"
 	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/access"
 	"github.com/sluicehq/sluice/server/internal/config"
-	"github.com/sluicehq/sluice/server/internal/observe/accesslog"
+	"github.com/sluicehq/sluice/server/internal/edge/api"
+	"github.com/sluicehq/sluice/server/internal/edge/pipeline"
+	"github.com/sluicehq/sluice/server/internal/edge/resp"
+	"github.com/sluicehq/sluice/server/internal/observe"
+	"github.com/sluicehq/sluice/server/internal/observe/audit"
+	"github.com/sluicehq/sluice/server/internal/observe/sampled"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
-	"github.com/sluicehq/sluice/server/internal/observe/tracing"
-	"github.com/sluicehq/sluice/server/internal/secret"
+	"github.com/sluicehq/sluice/server/internal/store"
 	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
-// engine has the parts that all edges share: one decider, one gate, and the metrics and logs of
-// decisions.
+// engine has the parts that all edges share: one store, one decider, one gate, and what counts and logs decisions.
 type engine struct {
-	decider *httplimit.Decider
-	gate    *gate.Gate
-	metrics *telemetry.Metrics
-	denials *telemetry.Denials
-	denied  *telemetry.DeniedKeys
-	access  *accesslog.Log  // nil without one
-	tracer  *tracing.Tracer // nil without one
+	file      *config.File // at the start
+	logger    *slog.Logger
+	metrics   *telemetry.Metrics
+	store     *store.Store
+	pipelines *pipeline.Pipelines // decides questions that arrive together; nil if the store is in this process
+	gate      *gate.Gate
+	ip        *httplimit.ClientIP
+	decider   *httplimit.Decider
+	headers   *httplimit.Headers
+	decisions *observe.Decisions
+	// descriptors are counted for gateways.
+	descriptors *telemetry.Descriptors
+	api         *api.API
+
+	storeLog   *sampled.Log // errors of the store
+	answerLog  *sampled.Log // answers that cannot be sent
+	gatewayLog *sampled.Log // unusable requests of gateways
 }
 
-// observe counts and logs the final verdict about a request. The argument r is nil at an edge that has no HTTP request.
-func (e *engine) observe(edge telemetry.Edge, r *http.Request, v *policy.Verdict, took time.Duration) {
-	e.metrics.Observe(edge, v, took)
-	e.denials.Observe(edge, v)
-	e.denied.Observe(v)
-	if e.tracer != nil && r != nil {
-		tracing.Decided(r, v, took)
+// open makes the parts, from the store up. The method close is needed after an error too.
+func (e *engine) open(o *Options) error {
+	f := e.file
+	e.storeLog, e.answerLog, e.gatewayLog = sampled.New(e.logger), sampled.New(e.logger), sampled.New(e.logger)
+	rules, err := e.compile(f, nil)
+	if err != nil {
+		return err
 	}
-	if e.access != nil {
-		e.access.Observe(string(edge), r, v, took)
+	e.descriptors = telemetry.NewDescriptors(e.metrics, float64(f.NearLimit))
+	e.count(rules)
+	e.store, err = store.Open(store.Options{
+		Memory: &f.Store.Memory, Redis: f.Store.Redis, Policy: rules, Logger: e.logger, Metrics: e.metrics, Failed: e.storeFailed,
+	})
+	if err != nil {
+		return err
+	}
+	if r := f.Store.Redis; r != nil {
+		e.pipelines = pipeline.New(e.store.Decides, r.InFlight, r.Cluster)
+	}
+	e.gate, err = gate.New(e.store.Decides, gate.Options{
+		Window: o.Window, Share: store.Share(f.Store.Redis), OnError: func(_ context.Context, err error) { e.storeFailed(err) },
+	})
+	if err != nil {
+		return err
+	}
+	e.metrics.Pressure(e.pressure)
+	networks, unix := f.Trusted()
+	if e.ip, err = httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: networks, TrustUnix: unix, IPv6Prefix: f.IPv6Prefix}); err != nil {
+		return err
+	}
+	deciding := httplimit.PolicyOptions{Policy: rules, Store: e.store.Decides, ClientIP: e.ip, Removes: e.removes}
+	if f.TrustMarks {
+		deciding.TrustMarks = e.ip.TrustsPeer
+	}
+	if e.decider, err = httplimit.NewPolicyDecider(deciding); err != nil {
+		return err
+	}
+	if e.headers, err = httplimit.NewHeaders(headersOf(f)); err != nil {
+		return err
+	}
+	e.decisions, err = observe.Open(observe.Options{
+		Log: &f.Log, AccessLog: &f.AccessLog, Tracing: &f.Tracing, Version: o.Version,
+		ClientIP: e.clientIP, Trusted: e.ip.TrustsPeer, Logger: e.logger, Metrics: e.metrics,
+	})
+	return err
+}
+
+// openAPI makes the decision API.
+func (e *engine) openAPI(callers *access.Callers, log *audit.Log) (err error) {
+	e.api, err = api.New(api.Options{
+		Decider: e.decider.Rules(), Pipelines: e.pipelines, OnVerdict: e.answered("api"), Fingerprint: e.decisions.Fingerprint,
+		Headers: e.headers, Pressure: e.pressure,
+		DeniedKeys: func(rule string, most int) ([]wire.DeniedKey, bool) {
+			return e.decisions.DeniedKeys(e.decider.Policy(), rule, most)
+		},
+		Hybrid: func(rule string, most int) wire.Hybrid {
+			return e.store.ListHybrid(rule, most, e.decisions.Fingerprint)
+		},
+		AnswerFailed: e.answerFailed, Authorize: callers.Authorize,
+		BeforeChange: func(r *http.Request, c api.Change) error { return log.Begin(r, audit.Change(c)) },
+		OnChange:     func(r *http.Request, c api.Change) { log.Changed(r, audit.Change(c)) },
+		MaxBody:      int64(e.file.HTTP.MaxBodySize),
+	})
+	if err != nil {
+		return err
+	}
+	e.metrics.Gauge("sluice_reservations_open", "Reservations of the decision API that are open.",
+		func() float64 { return float64(e.api.Open()) })
+	e.metrics.Counter("sluice_reservations_expired_total", "Reservations that expired.",
+		func() float64 { return float64(e.api.Expired()) })
+	return nil
+}
+
+// decisionAPI returns the handler of the listener api.
+func (e *engine) decisionAPI(rules *access.Rules) (http.Handler, error) {
+	return rules.Protect(e.api), nil
+}
+
+// compile makes the policy of a configuration. The argument earlier is the policy that it replaces,
+// nil for none. Rules can depend on the pressure on other rules.
+func (e *engine) compile(f *config.File, earlier *policy.Policy) (*policy.Policy, error) {
+	o, err := f.PolicyOptions()
+	if err != nil {
+		return nil, err
+	}
+	o.Pressure, o.Earlier = e.pressure, earlier
+	return policy.New(o)
+}
+
+// setPolicy replaces the policy by the policy of a configuration.
+func (e *engine) setPolicy(f *config.File, rules *policy.Policy) error {
+	if err := e.store.SetShare(f.Store.Redis); err != nil {
+		return err
+	}
+	// From here on nothing fails.
+	e.store.SetPolicy(rules)
+	e.gate.SetShare(store.Share(f.Store.Redis))
+	e.count(rules)
+	e.decider.SetPolicy(rules)
+	e.gate.Forget(func(rule string) bool { return rules.Rule(rule) == nil && rule != resp.ThrottleName })
+	return nil
+}
+
+// count makes the metrics of the rules of a policy, and of the rule of CL.THROTTLE if clients of Redis can give it.
+func (e *engine) count(rules *policy.Policy) {
+	e.descriptors.SetRules(rules.Rules())
+	if e.file.Listen.RESP.Off() {
+		e.metrics.SetRules(rules.Rules())
+		return
+	}
+	e.metrics.SetRules(append(slices.Clone(rules.Rules()), resp.ThrottleRule()))
+}
+
+// answered returns a function for each verdict that an edge gives to another program, which carries it out.
+func (e *engine) answered(edge telemetry.Edge) func(*policy.Verdict, time.Duration) {
+	observe := e.decisions.At(edge)
+	return func(v *policy.Verdict, took time.Duration) {
+		observe(nil, v, took)
+		e.gate.Observe(v)
 	}
 }
 
 // limiter returns an edge's middleware. Its decisions are counted and logged when the gate has let the
 // request pass or refused it.
 func (e *engine) limiter(edge telemetry.Edge, o httplimit.Options) (*httplimit.Middleware, error) {
-	o.Gate = e.gate
-	o.OnVerdict = func(r *http.Request, v *policy.Verdict, took time.Duration) { e.observe(edge, r, v, took) }
+	o.Gate, o.OnVerdict = e.gate, e.decisions.At(edge)
 	return httplimit.New(e.decider, o)
 }
 
-// answered returns a function for each verdict that an edge gives to another program, which carries it out.
-func (e *engine) answered(edge telemetry.Edge) func(*policy.Verdict, time.Duration) {
-	return func(v *policy.Verdict, took time.Duration) {
-		e.observe(edge, nil, v, took)
-		e.gate.Observe(v)
-	}
-}
+// pressure returns the pressure on a rule, which the gate measures for all edges.
+func (e *engine) pressure(rule string) float64 { return e.gate.Pressure(rule) }
 
 // ruleNames returns the names of all rules.
 func (e *engine) ruleNames() []string {
@@ -67,56 +188,56 @@ func (e *engine) ruleNames() []string {
 	return names
 }
 
-// deniedKeys returns the keys that were denied lately, in the form of the API.
-func (e *engine) deniedKeys(rule string, most int) ([]wire.DeniedKey, bool) {
-	keys, more := e.denied.List(rule, most)
-	listed, now := make([]wire.DeniedKey, len(keys)), time.Now()
-	for i := range keys {
-		listed[i] = deniedKey(&keys[i], e.decider.Policy(), now)
-	}
-	return listed, more
+// removes reports whether a service does not get a header of a request as it came. Headers that only proxies set count from
+// trusted ones.
+func (e *engine) removes(r *http.Request, name string) bool {
+	why := removal.Of(name)
+	return !why.FromClients(e.file.Upstream.MethodOverride) && (!why.FromProxies() || !e.ip.TrustsPeer(r))
 }
 
-// deniedKey returns a key that was denied as the API has it. The policy is the one in force.
-func deniedKey(k *telemetry.DeniedKey, p *policy.Policy, now time.Time) wire.DeniedKey {
-	return wire.DeniedKey{
-		Rule: k.Rule, Key: p.KeyValues(k.Rule, k.Key), Digest: k.Digest, Limit: k.Limit, Role: k.Role.String(),
-		Reason: k.Reason.String(), Denials: k.Denials, LastMS: max(0, now.Sub(k.Last).Milliseconds()),
-	}
+// clientIP returns the address of a request's client; invalid if it is unknown.
+func (e *engine) clientIP(r *http.Request) netip.Addr {
+	addr, _ := e.ip.Addr(r)
+	return addr
 }
 
-// compile makes the policy of a configuration. The argument earlier is the policy that it replaces,
-// nil for none. Rules can depend on the pressure on other rules.
-func (a *App) compile(f *config.File, earlier *policy.Policy) (*policy.Policy, error) {
-	o, err := f.PolicyOptions()
+// storeFailed logs an error of the store that failed no request.
+func (e *engine) storeFailed(err error) { e.storeLog.Error("the store failed", "error", err) }
+
+// answerFailed logs why a request did not get the answer of its rule, if there is an error. For
+// example, a file that existed when the configuration was read is gone, or cannot be read any more.
+func (e *engine) answerFailed(err error) {
 	if err != nil {
-		return nil, err
+		e.answerLog.Error("the answer of a rule cannot be sent; a problem document is sent instead", "error", err)
 	}
-	o.Pressure, o.Earlier = a.pressure, earlier
-	return policy.New(o)
 }
 
-// openGate makes the gate that all edges share, over the store.
-func (a *App) openGate() (err error) {
-	o := gate.Options{Window: a.o.Window, OnError: func(_ context.Context, err error) { a.storeFailed(err) }}
-	o.Share = shareOf(a.file)
-	a.gate, err = gate.New(a.store, o)
-	return err
+// close closes the parts that are open.
+func (e *engine) close() {
+	if e.api != nil {
+		e.api.Close()
+	}
+	e.pipelines.Close()
+	if e.store != nil {
+		e.store.Close()
+	}
+	if e.decisions != nil {
+		e.decisions.Close()
+	}
 }
 
-// fingerprinter makes the fingerprints of keys in the log. Servers with the same secret have the same ones.
-func fingerprinter(l *telemetry.Settings) (*telemetry.Fingerprinter, error) {
-	text, err := secret.ReadLong("log.key_secret", l.KeySecretFile, l.KeySecretEnv)
-	if err != nil {
-		return nil, err
-	}
-	return telemetry.NewFingerprinter(text), nil
+// headersOf returns which rate-limit headers clients get.
+func headersOf(f *config.File) httplimit.HeaderOptions {
+	n := &f.HeaderNames
+	return httplimit.HeaderOptions{Profile: profiles[f.Headers], Names: [3]string{n.Limit, n.Remaining, n.Reset}, Jitter: f.Jitter}
 }
 
-// shareOf returns this process's part of each limit. Each of several processes gets only its part of the demand.
-func shareOf(f *config.File) float64 {
-	if r := f.Store.Redis; r != nil && r.Local.Share.Parts > 0 {
-		return float64(r.Local.Share.Of) / float64(r.Local.Share.Parts)
-	}
-	return 1
+// profiles are the header profiles that a file can name.
+var profiles = map[config.HeaderProfile]httplimit.Profile{
+	"":                             httplimit.ProfileIETF,
+	config.HeadersIETF:             httplimit.ProfileIETF,
+	config.HeadersXRateLimit:       httplimit.ProfileXRateLimit,
+	config.HeadersXRateHyphenLimit: httplimit.ProfileXRateLimitDashed,
+	config.HeadersRateLimit:        httplimit.ProfileRateLimit,
+	config.HeadersNone:             httplimit.ProfileNone,
 }

@@ -3,7 +3,6 @@ package app
 import (
 	"crypto/tls"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/url"
 	"strings"
@@ -68,26 +67,5 @@ func TestExpiredCertificatesAreLogged(t *testing.T) {
 	}
 	if got := strings.Count(r.log.String(), line); got != 1 {
 		t.Errorf("%d lines after a valid certificate", got)
-	}
-}
-
-// A certificate that expires while it is served is logged once an hour.
-func TestServedCertificatesThatExpire(t *testing.T) {
-	a := newAuthority(t)
-	cert, key := a.pair("front")
-	pair, err := tls.LoadX509KeyPair(cert, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := &lockedBuffer{}
-	e, config, now := &expiring{logger: slog.New(slog.NewTextHandler(log, nil)), listener: "proxy"}, &tls.Config{Certificates: []tls.Certificate{pair}}, time.Now()
-	for _, c := range []struct {
-		after time.Duration
-		lines int
-	}{{0, 0}, {59 * time.Minute, 0}, {61 * time.Minute, 1}, {62 * time.Minute, 1}, {122 * time.Minute, 2}, {-2 * time.Hour, 2}} {
-		e.served(config, now.Add(c.after))
-		if got := strings.Count(log.String(), "is not valid now"); got != c.lines {
-			t.Errorf("after %v: %d lines, want %d", c.after, got, c.lines)
-		}
 	}
 }

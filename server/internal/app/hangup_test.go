@@ -76,7 +76,7 @@ func TestHangingUpBuysNoAttempts(t *testing.T) {
 	if got := service.figures().Arrived; got != 3 {
 		t.Errorf("%d of 20 attempts reached the service; the limit is 3", got)
 	}
-	eventually(t, "the end of the service's work", func() bool { return service.figures().Working == 0 && r.abandoned.Count() == 0 })
+	eventually(t, "the end of the service's work", func() bool { return service.figures().Working == 0 && r.upstream.abandoned.Count() == 0 })
 	if got := r.left("/login"); got != 0 {
 		t.Errorf("%d attempts are left", got)
 	}
@@ -187,7 +187,7 @@ func TestUnknownOutcomesStayCharged(t *testing.T) {
 				}
 			}
 			c.Close()
-			r.servers[0].Protocol.(*web.Protocol).Wait()
+			r.servers.All()[0].Protocol.(*web.Protocol).Wait()
 			got := r.left(x.path)
 			if x.want >= 0 && got != x.want || x.want < 0 && got > 1_000_000-1000 {
 				t.Errorf("%d are left; want %d", got, x.want)
@@ -271,7 +271,7 @@ func TestUpgradesKeepTheirEstimate(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
-	r.servers[0].Protocol.(*web.Protocol).Wait()
+	r.servers.All()[0].Protocol.(*web.Protocol).Wait()
 	if got := r.left("/size"); got != 1_000_000-1000 {
 		t.Errorf("%d are left", got)
 	}

@@ -3,15 +3,19 @@ package app
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/sluicehq/sluice/server/internal/config"
-	"github.com/sluicehq/sluice/server/internal/writable"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
-// kept keeps a copy of the configuration that runs, by Options.Keep.
+// kept keeps a copy of the configuration that runs. A nil kept keeps none.
 type kept struct {
+	save   func(*config.File) error // see Options.Keep
+	logger *slog.Logger
+
 	mu     sync.Mutex
 	file   *config.File // that should be kept
 	failed error        // why it is not; nil if it is
@@ -20,45 +24,42 @@ type kept struct {
 // keepRetry is how often a copy that could not be saved is tried again.
 const keepRetry = 3 * time.Second
 
-// keep saves a configuration that runs. If that fails, the error is in the log, the metrics and the answer of the readiness
-// probe, and runKept tries again.
-func (a *App) keep(f *config.File) error {
-	if a.o.Keep == nil {
+// newKept returns nil without a function that saves.
+func newKept(o *Options, m *telemetry.Metrics) *kept {
+	if o.Keep == nil {
 		return nil
 	}
-	k := &a.kept
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.file, k.failed = f, a.o.Keep(f)
-	if k.failed != nil {
-		a.logger.Error("the next start has no current copy of the configuration; it is saved when that is possible", "error", k.failed)
-	}
-	return k.failed
-}
-
-// keepFirst is keep for a server that starts. Only a full disk does not end the start.
-func (a *App) keepFirst() error {
-	if a.o.Keep == nil {
-		return nil
-	}
-	a.metrics.Gauge("sluice_last_good_saved", "Whether the copy of the last configuration that ran is current: 0 if the next start would lack it.",
+	k := &kept{save: o.Keep, logger: o.Logger}
+	m.Gauge("sluice_last_good_saved", "Whether the copy of the last configuration that ran is current: 0 if the next start would lack it.",
 		func() float64 {
-			if a.kept.status() != "" {
+			if k.status() != "" {
 				return 0
 			}
 			return 1
 		})
-	if a.o.Refused != nil {
-		return nil //nolint:nilerr // the copy itself runs, in place of the refused file
-	}
-	if err := a.keep(a.file); !writable.Full(err) {
-		return err
-	}
-	return nil
+	return k
 }
 
-// runKept saves the configuration again after a failure, until the context ends.
-func (a *App) runKept(ctx context.Context) {
+// keep saves a configuration that runs. If that fails, the error is in the log, the metrics and the answer of the readiness
+// probe, and run tries again.
+func (k *kept) keep(f *config.File) error {
+	if k == nil {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.file, k.failed = f, k.save(f)
+	if k.failed != nil {
+		k.logger.Error("the next start has no current copy of the configuration; it is saved when that is possible", "error", k.failed)
+	}
+	return k.failed
+}
+
+// run saves the configuration again after a failure, until the context ends.
+func (k *kept) run(ctx context.Context) {
+	if k == nil {
+		return
+	}
 	tick := time.NewTicker(keepRetry)
 	defer tick.Stop()
 	for {
@@ -66,25 +67,27 @@ func (a *App) runKept(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			a.keepAgain()
+			k.keepAgain()
 		}
 	}
 }
 
-func (a *App) keepAgain() {
-	k := &a.kept
+func (k *kept) keepAgain() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.failed == nil {
 		return
 	}
-	if k.failed = a.o.Keep(k.file); k.failed == nil {
-		a.logger.Info("the copy of the configuration is saved")
+	if k.failed = k.save(k.file); k.failed == nil {
+		k.logger.Info("the copy of the configuration is saved")
 	}
 }
 
 // status is a line for the readiness probe, empty while there is a current copy.
 func (k *kept) status() string {
+	if k == nil {
+		return ""
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.failed == nil {

@@ -24,19 +24,22 @@ func QuickStart() (text []byte, f *config.File, err error) {
 // announceQuickStart prints what to run, and what to expect. A test checks its numbers against
 // quickstart.yaml.
 func (a *App) announceQuickStart(w io.Writer) {
-	service := "a built-in service that echoes each request"
-	if !a.file.Upstream.BuiltIn() {
-		service = a.file.Upstream.URL
+	service := builtIn
+	if u := &a.o.File.Upstream; !u.BuiltIn() {
+		service = u.URL
 	}
 	fmt.Fprintf(w, "Sluice is running on its quick-start policy: each client address may send\n"+
 		"5 requests at once, and one more every 2 seconds.\n\n")
-	for _, s := range a.servers {
+	for _, s := range a.servers.All() {
 		purpose := map[string]string{
 			Proxy: "in front of " + service,
 			API:   "decisions for other programs, see /openapi.yaml",
 			Admin: "/livez, /readyz, /metrics",
-		}[s.name]
-		fmt.Fprintf(w, "  %-6s %-24s %s%s\n", s.name, s.url(), purpose, remark("; ", s.remark()))
+		}[s.Name]
+		if remark := s.Remark(); remark != "" {
+			purpose += "; " + remark
+		}
+		fmt.Fprintf(w, "  %-6s %-24s %s\n", s.Name, s.URL(), purpose)
 	}
 	proxy := a.URL(Proxy)
 	if path, ok := strings.CutPrefix(proxy, "unix:"); ok {

@@ -18,7 +18,10 @@ import (
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/observe"
+	"github.com/sluicehq/sluice/server/internal/observe/accesslog"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
+	"github.com/sluicehq/sluice/server/internal/observe/tracing"
 )
 
 // faultyStore decides as memory does, unless a test changes that.
@@ -61,16 +64,21 @@ func newObserved(t *testing.T, o gate.Options, rules ...policy.Rule) *observed {
 		t.Fatal(err)
 	}
 	x.metrics.SetRules(p.Rules())
-	noFingerprint := func(sluice.Key) string { return "" }
-	e := &engine{metrics: x.metrics, denied: telemetry.NewDeniedKeys(noFingerprint)}
-	e.denials = telemetry.NewDenials(slog.New(slog.NewTextHandler(x.log, nil)), 1000, noFingerprint)
+	e := &engine{}
+	e.decisions, err = observe.Open(observe.Options{
+		Log: &telemetry.Settings{Sample: 1000}, AccessLog: &accesslog.Settings{}, Tracing: &tracing.Settings{},
+		Logger: slog.New(slog.NewTextHandler(x.log, nil)), Metrics: x.metrics,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if e.gate, err = gate.New(x.store, o); err != nil {
 		t.Fatal(err)
 	}
 	if e.decider, err = httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: p, Store: x.store}); err != nil {
 		t.Fatal(err)
 	}
-	l, err := e.limiter(telemetry.EdgeProxy, httplimit.Options{})
+	l, err := e.limiter("proxy", httplimit.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/server/internal/config"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
 // live are the settings that can change while the server runs: the settings of the policy. Other settings need
@@ -29,7 +30,8 @@ func LiveSettings() []string { return slices.Clone(live) }
 
 // reloads tracks which configuration is in force, and the outcome of the last reload. See docs/adr/0016.
 type reloads struct {
-	one sync.Mutex // held by the running Reload
+	logger *slog.Logger
+	one    sync.Mutex // held by the running Reload
 
 	mu       sync.Mutex
 	file     *config.File // in force
@@ -37,6 +39,17 @@ type reloads struct {
 	refused  *refusal // why the last reload was refused; nil if it succeeded
 	applied  uint64
 	refusals uint64
+}
+
+// newReloads begins with the configuration at the start.
+func newReloads(o *Options) *reloads {
+	r := &reloads{logger: o.Logger, file: o.File, since: time.Now(), applied: 1}
+	if o.Refused != nil {
+		r.since = o.Since
+		r.refuse(o.Refused)
+		r.logger.Error("the server starts with an earlier configuration, because the current one is bad", "of", o.Since.Format(time.RFC3339))
+	}
+	return r
 }
 
 // refusal is why, and since when, a configuration is refused.
@@ -67,76 +80,80 @@ func (a *App) Reload() error {
 	if a.draining.Load() {
 		return errDraining
 	}
-	r := &a.reloads
+	r := a.reloads
 	r.one.Lock()
 	defer r.one.Unlock()
 	began := time.Now()
-	changed, err := a.reload()
+	f, changed, err := a.reload()
 	a.audit.Reloaded(changed, err)
-	if err == nil {
-		_ = a.keep(r.file) // the new configuration is in force; the error is in the log
-	}
-	now := time.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if err != nil {
-		r.refusals++
-		r.refused = &refusal{err, now}
-		a.logRefusal(err)
+		r.refuse(err)
 		return fmt.Errorf("sluice: %w", err)
 	}
-	r.applied++
-	r.refused, r.since = nil, now
-	a.logger.Info("the configuration was reloaded", "changed", strings.Join(changed, ", "), "rules", len(r.file.Rules), "took", now.Sub(began))
+	_ = a.kept.keep(f) // the new configuration is in force; the error is in the log
+	r.apply(f)
+	r.logger.Info("the configuration was reloaded", "changed", strings.Join(changed, ", "), "rules", len(f.Rules), "took", time.Since(began))
 	return nil
 }
 
-// reload applies the configuration, and returns the settings and the files of lists and tables that changed.
-func (a *App) reload() (changed []string, err error) {
-	f, err := a.o.Load()
-	if err != nil {
-		return nil, err
+// apply notes that a configuration is in force.
+func (r *reloads) apply(f *config.File) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.applied++
+	r.file, r.refused, r.since = f, nil, time.Now()
+}
+
+// refuse notes and logs why a configuration is refused.
+func (r *reloads) refuse(why error) {
+	r.mu.Lock()
+	r.refusals++
+	r.refused = &refusal{why, time.Now()}
+	r.mu.Unlock()
+	const message = "the configuration is refused, and the previous one stays"
+	var restart *restartError
+	if errors.As(why, &restart) {
+		r.logger.Error(message, "error", restart)
 	}
-	if err := f.Emptied(a.reloads.file); err != nil {
-		return nil, err
+	if restart == nil || errors.As(why, new(reader.Errors)) {
+		logMistakes(r.logger, slog.LevelError, message, why)
 	}
-	changed = config.Differences(a.reloads.file, f)
+}
+
+// reload applies the configuration. It returns the configuration, and the settings and the files of lists and tables that changed.
+func (a *App) reload() (f *config.File, changed []string, err error) {
+	before := a.reloads.file
+	if f, err = a.o.Load(); err != nil {
+		return nil, nil, err
+	}
+	if err := f.Emptied(before); err != nil {
+		return nil, nil, err
+	}
+	changed = config.Differences(before, f)
 	o := a.o
 	o.File = f
 	missing := Check(o)
 	if fixed := slices.DeleteFunc(slices.Clone(changed), isLive); len(fixed) > 0 {
-		return nil, errors.Join(&restartError{fixed}, missing)
+		return nil, nil, errors.Join(&restartError{fixed}, missing)
 	}
-	changed = append(changed, config.ChangedFiles(a.reloads.file, f)...)
-	rules, err := a.compile(f, a.engine.decider.Policy())
+	changed = append(changed, config.ChangedFiles(before, f)...)
+	rules, err := a.engine.compile(f, a.engine.decider.Policy())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := httplimit.CheckFiles(rules); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := a.fallbacks.Set(rules); err != nil {
-		return nil, err
+	if err := a.upstream.fallbacks.Set(rules); err != nil {
+		return nil, nil, err
 	}
-	if a.redis != nil {
-		if err := a.redis.SetShare(f.Store.Redis.Local.Share); err != nil {
-			return nil, err
-		}
-		// From here on nothing fails.
-		a.redis.SetPolicy(rules)
+	if err := a.engine.setPolicy(f, rules); err != nil {
+		return nil, nil, err
 	}
-	a.gate.SetShare(shareOf(f))
-	a.metrics.SetRules(a.counted(rules))
-	a.descriptors.SetRules(rules.Rules())
-	a.engine.decider.SetPolicy(rules)
-	a.gate.Forget(isGone(rules))
 	if missing != nil {
-		a.logMistakes(slog.LevelWarn, "the configuration is in force, but a server would not start with it now", missing)
+		logMistakes(a.o.Logger, slog.LevelWarn, "the configuration is in force, but a server would not start with it now", missing)
 	}
-	a.reloads.mu.Lock()
-	defer a.reloads.mu.Unlock()
-	a.reloads.file = f
-	return changed, nil
+	return f, changed, nil
 }
 
 // isLive reports whether a setting can change while the server runs.
@@ -148,31 +165,19 @@ func isLive(path string) bool {
 // mostMistakes bounds the mistakes of a file that are logged, one line each.
 const mostMistakes = 10
 
-// logRefusal logs why a configuration is refused.
-func (a *App) logRefusal(err error) {
-	const message = "the configuration is refused, and the previous one stays"
-	var restart *restartError
-	if errors.As(err, &restart) {
-		a.logger.Error(message, "error", restart)
-	}
-	if restart == nil || errors.As(err, new(reader.Errors)) {
-		a.logMistakes(slog.LevelError, message, err)
-	}
-}
-
 // logMistakes logs an error. Mistakes of a file are logged one by one, with their position.
-func (a *App) logMistakes(level slog.Level, message string, err error) {
+func logMistakes(logger *slog.Logger, level slog.Level, message string, err error) {
 	var mistakes reader.Errors
 	if !errors.As(err, &mistakes) {
-		a.logger.Log(context.Background(), level, message, "error", err)
+		logger.Log(context.Background(), level, message, "error", err)
 		return
 	}
 	for i, m := range mistakes {
 		if i == mostMistakes {
-			a.logger.Log(context.Background(), level, message, "more_mistakes", len(mistakes)-i)
+			logger.Log(context.Background(), level, message, "more_mistakes", len(mistakes)-i)
 			break
 		}
-		a.logger.Log(context.Background(), level, message, "error", m)
+		logger.Log(context.Background(), level, message, "error", m)
 	}
 }
 
@@ -201,9 +206,8 @@ func (r *reloads) status() string {
 		r.refused.since.UTC().Format(time.RFC3339), r.since.UTC().Format(time.RFC3339), text)
 }
 
-// publishReloads publishes the metrics of reloads.
-func (a *App) publishReloads() {
-	m, r := a.metrics, &a.reloads
+// publish publishes the metrics of reloads.
+func (r *reloads) publish(m *telemetry.Metrics) {
 	read := func(figure func() float64) func() float64 {
 		return func() float64 {
 			r.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluicehq/sluice/server/internal/config"
+	"github.com/sluicehq/sluice/server/internal/store"
 )
 
 // The first rule that limits locally can come with a reload, with its share, and the last one can go. The store
@@ -50,8 +51,8 @@ func TestReloadOfTheLocalFallback(t *testing.T) {
 	reload("", "deny") // the share goes too
 	passes(0)
 	reload(", local: {share: 1/2}", "local") // with another share, of which a quarter is used
-	if got := r.engine.gate; got == nil || shareOf(r.reloads.file) != 0.5 {
-		t.Errorf("the share is %v", shareOf(r.reloads.file))
+	if got := r.engine.gate; got == nil || store.Share(r.reloads.file.Store.Redis) != 0.5 {
+		t.Errorf("the share is %v", store.Share(r.reloads.file.Store.Redis))
 	}
 	if res, text := r.send(Admin, http.MethodGet, "/readyz", ""); res.StatusCode != http.StatusOK || strings.Contains(text, "refused") {
 		t.Errorf("/readyz answers %d %q", res.StatusCode, text)

@@ -258,7 +258,7 @@ func TestReloadNeedsAFileAndAServerThatStays(t *testing.T) {
 	if err := r.Reload(); !errors.Is(err, ErrNoFile) {
 		t.Errorf("without Load: %v", err)
 	}
-	r.o.Load = func() (*config.File, error) { return r.file, nil }
+	r.o.Load = func() (*config.File, error) { return r.o.File, nil }
 	r.draining.Store(true)
 	if err := r.Reload(); !errors.Is(err, errDraining) {
 		t.Errorf("while it drains: %v", err)
@@ -396,7 +396,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 	if grown := int64(after) - int64(before); grown > 16<<20 {
 		t.Errorf("the heap has grown by %d KiB", grown>>10)
 	}
-	limits := r.memory.Stats().Limits
+	limits := r.memory().Stats().Limits
 	if limits > 2000 {
 		t.Errorf("the store has %d limits", limits)
 	}

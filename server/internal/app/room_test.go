@@ -34,7 +34,7 @@ func TestAFullStoreSaysSo(t *testing.T) {
 					t.Fatalf("%s, %v", text, err)
 				}
 			}
-			for n := 0; r.App.memory.Stats().Overflow == 0 && n < 100; n++ {
+			for n := 0; r.memory().Stats().Overflow == 0 && n < 100; n++ {
 				ask(n)
 			}
 			happens := map[string]string{"share": "they share budgets", "deny": "they are denied"}[what]

@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/server/internal/config"
+	"go.uber.org/goleak"
 )
 
 // patience is how long tests wait for what must come.
@@ -194,6 +194,11 @@ func (r *running) connect(listener string) (net.Conn, *bufio.Reader) {
 		r.t.Fatal(err)
 	}
 	return c, bufio.NewReader(c)
+}
+
+// memory returns the store, which is in this process.
+func (r *running) memory() *memory.Store {
+	return r.engine.store.Decides.(*memory.Store) //nolint:forcetypeassert // tests that call it have no Redis
 }
 
 // eventually waits for a condition.

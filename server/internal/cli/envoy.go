@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/sluicehq/sluice/internal/file/envoy"
+	"github.com/sluicehq/sluice/server/internal/access"
 	"github.com/sluicehq/sluice/server/internal/config"
 )
 
@@ -46,10 +47,10 @@ func (s *settings) loadEnvoy(folder string) (*config.File, error) {
 		f.API.Open = false // callers need the token then
 		return f, nil
 	}
-	for name, a := range map[string]address{"api": s.api, "resp": s.resp} {
-		if a != "" && a != "off" {
+	for _, l := range f.Listen.All() {
+		if a := s.listen[l.Name]; a != nil && *a != "" && *a != "off" && l.Audience == access.Programs && l.Off() {
 			return nil, fmt.Errorf("--listen-%s is given, and the configuration of Envoy's rate limit service answers everybody who reaches it; "+
-				"give a token with %s, or write a file of Sluice: sluice import envoy %s", name, apiTokenVariable, folder)
+				"give a token with %s, or write a file of Sluice: sluice import envoy %s", l.Name, apiTokenVariable, folder)
 		}
 	}
 	return f, nil

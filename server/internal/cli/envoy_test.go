@@ -294,7 +294,8 @@ func TestEnvoyFolder(t *testing.T) {
 		t.Error(err)
 	}
 	folder := envoyFolder(t)
-	api := settings{envoy: folder, api: "127.0.0.1:8083"}
+	other := address("127.0.0.1:8083")
+	api := settings{envoy: folder, listen: map[string]*address{"api": &other}}
 	if _, _, err := api.load(); err == nil || !strings.Contains(err.Error(), "give a token") {
 		t.Errorf("the decision API is open: %v", err)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -24,14 +25,7 @@ type settings struct {
 	config         string // the file; empty for the quick start
 	envoy          string // the folder of the configuration of Envoy's rate limit service
 	warnings       []string
-	proxy          address
-	api            address
-	admin          address
-	auth           address
-	grpc           address
-	json           address
-	spoe           address
-	resp           address
+	listen         map[string]*address // by the name of the listener
 	upstream       proxied
 	adminTokenFile string
 	apiTokenFile   string
@@ -44,14 +38,11 @@ type settings struct {
 func (s *settings) register(flags *pflag.FlagSet) {
 	s.logLevel.among = []string{"debug", "info", "warn", "error"}
 	s.logFormat.among = []string{"text", "json"}
-	flags.Var(&s.proxy, "listen-proxy", "where traffic arrives, `HOST:PORT`, unix:PATH or off (default 127.0.0.1:8080)")
-	flags.Var(&s.api, "listen-api", "where other programs get decisions, `HOST:PORT`, unix:PATH or off (default 127.0.0.1:8081)")
-	flags.Var(&s.admin, "listen-admin", "where operators get metrics and reset keys, `HOST:PORT`, unix:PATH or off (default 127.0.0.1:9090)")
-	flags.Var(&s.auth, "listen-auth", "where gateways get decisions over HTTP, `HOST:PORT`, unix:PATH or off (default off)")
-	flags.Var(&s.grpc, "listen-grpc", "where Envoy gets decisions over gRPC, `HOST:PORT`, unix:PATH or off (default off)")
-	flags.Var(&s.json, "listen-json", "where clients of Envoy's rate limit service get decisions over HTTP, `HOST:PORT`, unix:PATH or off (default off)")
-	flags.Var(&s.spoe, "listen-spoe", "where HAProxy gets decisions, `HOST:PORT`, unix:PATH or off (default off)")
-	flags.Var(&s.resp, "listen-resp", "where clients of Redis get decisions, `HOST:PORT`, unix:PATH or off (default off)")
+	s.listen = map[string]*address{}
+	for _, l := range config.Default().Listen.All() {
+		s.listen[l.Name] = new(address)
+		flags.Var(s.listen[l.Name], "listen-"+l.Name, l.Usage+", `HOST:PORT`, unix:PATH or off (default "+cmp.Or(l.Address, "off")+")")
+	}
 	flags.StringVar(&s.envoy, "envoy-config", "", "`DIR` of a configuration of Envoy's rate limit service, instead of FILE")
 	flags.Var(&s.upstream, "upstream", "`URL` of the service behind the proxy, or echo for the built-in one (default echo)")
 	flags.StringVar(&s.adminTokenFile, "admin-token-file", "", "`FILE` that holds the admin token")
@@ -127,10 +118,8 @@ func (s *settings) load() (f *config.File, quickStart bool, err error) {
 // options returns the options of a server with a configuration.
 func (s *settings) options(f *config.File) app.Options {
 	overridden := map[string]string{}
-	for name, a := range map[string]address{
-		"proxy": s.proxy, "api": s.api, "admin": s.admin, "auth": s.auth, "grpc": s.grpc, "json": s.json, "spoe": s.spoe, "resp": s.resp,
-	} {
-		if a != "" {
+	for name, a := range s.listen {
+		if *a != "" {
 			overridden["listen."+name+".address"] = "--listen-" + name
 		}
 	}
@@ -152,14 +141,11 @@ func (s *settings) checkWrites(f *config.File) error {
 
 // override replaces the settings of a file that flags give.
 func (s *settings) override(f *config.File) error {
-	s.proxy.over(&f.Listen.Proxy)
-	s.api.over(&f.Listen.API)
-	s.admin.over(&f.Listen.Admin)
-	s.auth.over(&f.Listen.Auth)
-	s.grpc.over(&f.Listen.GRPC)
-	s.json.over(&f.Listen.JSON)
-	s.spoe.over(&f.Listen.SPOE)
-	s.resp.over(&f.Listen.RESP)
+	for _, l := range f.Listen.All() {
+		if a := s.listen[l.Name]; a != nil {
+			a.over(l.Listener)
+		}
+	}
 	if u := s.upstream.upstream; u != "" {
 		f.Upstream.URL = string(u)
 	}

@@ -34,13 +34,13 @@ func (f *File) Check(s *reader.Source) {
 
 // checkListeners reports settings of listeners that are off.
 func (f *File) checkListeners(s *reader.Source) {
-	for _, l := range f.Listen.all() {
+	for _, l := range f.Listen.All() {
 		if l.Off() {
-			s.Idle(l.path+".proxy_protocol", l.ProxyProtocol, "is given, and the listener is off", "remove it, or give an address")
-			s.Idle(l.path+".tls", l.TLS != nil, "is given, and the listener is off", "remove it, or give an address")
+			s.Idle(l.Path()+".proxy_protocol", l.ProxyProtocol, "is given, and the listener is off", "remove it, or give an address")
+			s.Idle(l.Path()+".tls", l.TLS != nil, "is given, and the listener is off", "remove it, or give an address")
 		}
 		if path, _ := l.Socket(); path == "" {
-			s.Idle(l.path+".mode", l.Mode != "", "is given, and the address is not the path of a Unix socket", "remove it, or give an address such as unix:/run/sluice/auth.sock")
+			s.Idle(l.Path()+".mode", l.Mode != "", "is given, and the address is not the path of a Unix socket", "remove it, or give an address such as unix:/run/sluice/auth.sock")
 		}
 	}
 	if f.Listen.Proxy.Off() {
@@ -61,13 +61,13 @@ func (f *File) checkTokens(s *reader.Source) {
 	f.API.Check(s)
 	answers := false // whether a listener is on for which the section api holds
 	opens, certified := false, ""
-	for _, l := range f.Listen.all() {
-		if l.access != forCallers {
+	for _, l := range f.Listen.All() {
+		if l.Audience != access.Programs {
 			continue
 		}
 		answers = answers || !l.Off()
 		if l.TLS.RequiresClient() {
-			certified = l.path
+			certified = l.Path()
 		} else {
 			opens = opens || !l.Off()
 		}

@@ -33,50 +33,33 @@ type Listen struct {
 	RESP accept.Listener `yaml:"resp"`
 }
 
-// listenerAccess is who may call a listener.
-type listenerAccess uint8
-
-const (
-	forEverybody listenerAccess = iota
-	forOperators                // as the section admin allows
-	forCallers                  // as the section api allows
-	forProxies                  // trusted_proxies
-)
-
-// namedListener is a listener and its path in a file.
-type namedListener struct {
-	path string
-	*accept.Listener
-	access listenerAccess
-}
-
-// all returns the listeners, each with its path in a file.
-func (l *Listen) all() []namedListener {
-	return []namedListener{
-		{"listen.proxy", &l.Proxy, forEverybody},
-		{"listen.api", &l.API, forCallers},
-		{"listen.admin", &l.Admin, forOperators},
-		{"listen.auth", &l.Auth, forProxies},
-		{"listen.grpc", &l.GRPC, forCallers},
-		{"listen.json", &l.JSON, forCallers},
-		{"listen.spoe", &l.SPOE, forProxies},
-		{"listen.resp", &l.RESP, forCallers},
+// All returns the listeners. Each has a row.
+func (l *Listen) All() []accept.NamedListener {
+	return []accept.NamedListener{
+		{Name: "proxy", Listener: &l.Proxy, Audience: access.Everybody, Usage: "where traffic arrives"},
+		{Name: "api", Listener: &l.API, Audience: access.Programs, Usage: "where other programs get decisions"},
+		{Name: "admin", Listener: &l.Admin, Audience: access.Operators, Usage: "where operators get metrics and reset keys"},
+		{Name: "auth", Listener: &l.Auth, Audience: access.Proxies, Usage: "where gateways get decisions over HTTP"},
+		{Name: "grpc", Listener: &l.GRPC, Audience: access.Programs, Usage: "where Envoy gets decisions over gRPC"},
+		{Name: "json", Listener: &l.JSON, Audience: access.Programs, Usage: "where clients of Envoy's rate limit service get decisions over HTTP"},
+		{Name: "spoe", Listener: &l.SPOE, Audience: access.Proxies, Usage: "where HAProxy gets decisions"},
+		{Name: "resp", Listener: &l.RESP, Audience: access.Programs, Usage: "where clients of Redis get decisions"},
 	}
 }
 
 func (f *File) checkListen(s *reader.Source) {
 	at := map[string]string{}
-	for _, l := range f.Listen.all() {
+	for _, l := range f.Listen.All() {
 		if l.Address == "off" {
 			l.Address = ""
 		}
 		if l.TLS != nil {
-			l.TLS.Check(s, l.path+".tls")
+			l.TLS.Check(s, l.Path()+".tls")
 		}
 		if l.Off() {
 			continue
 		}
-		path := l.path
+		path := l.Path()
 		if s.Has(path + ".address") {
 			path += ".address"
 		}
@@ -88,18 +71,18 @@ func (f *File) checkListen(s *reader.Source) {
 		if other := at[l.Address]; other != "" && fixed {
 			s.Follow(path, fmt.Sprintf("%s is the address of %s too", reader.Quote(l.Address), other), "give each listener its own")
 		}
-		at[l.Address] = l.path
-		l.CheckMode(s, l.path)
+		at[l.Address] = l.Path()
+		l.CheckMode(s, l.Path())
 		if trusted, remedy := f.trustsAt(*l.Listener); l.ProxyProtocol && !trusted {
-			s.Follow(l.path+".proxy_protocol", "is true, and no peer may send the header", remedy)
+			s.Follow(l.Path()+".proxy_protocol", "is true, and no peer may send the header", remedy)
 		}
-		f.checkAccess(s, path, host, l)
+		f.checkAccess(s, path, host, &l)
 	}
 }
 
 // checkAccess checks that not everybody gets an answer of a listener that is not for everybody.
-func (f *File) checkAccess(s *reader.Source, path, host string, l namedListener) {
-	if l.access == forProxies {
+func (f *File) checkAccess(s *reader.Source, path, host string, l *accept.NamedListener) {
+	if l.Audience == access.Proxies {
 		if trusted, remedy := f.trustsAt(*l.Listener); !trusted {
 			s.Follow(path, "answers only trusted_proxies, and none of them can connect there", remedy)
 		}
@@ -110,9 +93,9 @@ func (f *File) checkAccess(s *reader.Source, path, host string, l namedListener)
 	}
 	problem := fmt.Sprintf("%s is reachable by others, and there is no token", reader.Quote(l.Address))
 	switch {
-	case l.access == forOperators && f.Admin == (access.Admin{}) && !s.Failed("admin"):
+	case l.Audience == access.Operators && f.Admin == (access.Admin{}) && !s.Failed("admin"):
 		s.Follow(path, problem, "listen on 127.0.0.1, or give admin.token_file, or client_ca under tls")
-	case l.access == forCallers && f.API == (access.API{}) && !s.Failed("api"):
+	case l.Audience == access.Programs && f.API == (access.API{}) && !s.Failed("api"):
 		s.Follow(path, problem, "listen on 127.0.0.1, or give api.token_file, client_ca under tls, or api.open: true to answer everybody")
 	}
 }

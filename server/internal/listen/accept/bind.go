@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Bind opens the listener of a name at an address, HOST:PORT. Errors name the settings that choose another one.
-func Bind(name, address string) (net.Listener, error) {
+// bind opens the listener of a name at an address, HOST:PORT. Errors name the settings that choose another one.
+func bind(name, address string) (net.Listener, error) {
 	var config net.ListenConfig
 	ln, err := config.Listen(context.Background(), "tcp", address)
 	switch {
@@ -27,8 +27,8 @@ func Bind(name, address string) (net.Listener, error) {
 	return ln, nil
 }
 
-// BindSocket opens the listener of a name at a Unix socket, whose file gets a mode.
-func BindSocket(name, path string, mode fs.FileMode) (net.Listener, error) {
+// bindSocket opens the listener of a name at a Unix socket, whose file gets a mode.
+func bindSocket(name, path string, mode fs.FileMode) (net.Listener, error) {
 	ln, err := listenSocket(path, mode)
 	elsewhere := fmt.Sprintf("or listen elsewhere: --listen-%s unix:PATH, SLUICE_LISTEN_%s, or listen.%s in the configuration", name, upper(name), name)
 	at := fmt.Sprintf("the %s listener: unix:%s", name, path)

@@ -44,8 +44,8 @@ func listenSocket(path string, mode fs.FileMode) (*socket, error) {
 	return s, nil
 }
 
-// CheckSocket returns why no socket could be made at a path, even if no other program listens there. It changes nothing.
-func CheckSocket(path string) error {
+// checkSocketFile returns why no socket could be made at a path, even if no other program listens there. It changes nothing.
+func checkSocketFile(path string) error {
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
 		return fmt.Errorf("unix:%s: %w", path, errNoSocket)
 	}

@@ -27,7 +27,8 @@ type Metrics struct {
 	degraded   *prometheus.CounterVec
 	upstream   *prometheus.CounterVec
 	client     *prometheus.CounterVec
-	seconds    map[Edge]prometheus.Observer
+	durations  *prometheus.HistogramVec
+	seconds    map[Edge]prometheus.Observer // durations, looked up once
 	rules      atomic.Pointer[ruleSeries]
 	none       *series
 	other      *series
@@ -51,19 +52,8 @@ type ruleSeries struct {
 // Edge is the listener that a request came through.
 type Edge string
 
-// The edges.
-const (
-	EdgeProxy    Edge = "proxy"
-	EdgeAPI      Edge = "api"
-	EdgeAuth     Edge = "auth"
-	EdgeRLS      Edge = "rls"
-	EdgeExtAuthz Edge = "ext_authz"
-	EdgeSPOE     Edge = "spoe"
-	EdgeRESP     Edge = "resp"
-)
-
-// edges are all edges. The durations of an edge that is not here are not measured.
-var edges = [...]Edge{EdgeProxy, EdgeAPI, EdgeAuth, EdgeRLS, EdgeExtAuthz, EdgeSPOE, EdgeRESP}
+// EdgeRLS is the edge of Envoy's rate limit service, whose calls can have several descriptors of a rule.
+const EdgeRLS Edge = "rls"
 
 // NewMetrics returns metrics without rules.
 func NewMetrics(version string) *Metrics {
@@ -93,25 +83,22 @@ func NewMetrics(version string) *Metrics {
 			Name: "sluice_upstream_failures_total",
 			Help: "Requests that the upstream did not answer, by what went wrong.",
 		}, []string{"problem"}),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "sluice_decision_duration_seconds",
+			Help: "Duration of decisions, by listener.",
+			Buckets: []float64{
+				1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 1,
+			},
+		}, []string{"edge"}),
 		seconds: map[Edge]prometheus.Observer{},
 	}
-	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "sluice_decision_duration_seconds",
-		Help: "Duration of decisions, by listener.",
-		Buckets: []float64{
-			1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 1,
-		},
-	}, []string{"edge"})
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "sluice_build_info", Help: "1, with the version as a label.",
 		ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)
-	m.registry.MustRegister(m.decisions, m.candidates, m.overflow, m.degraded, m.upstream, m.client, seconds, build,
+	m.registry.MustRegister(m.decisions, m.candidates, m.overflow, m.degraded, m.upstream, m.client, m.durations, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	for _, e := range edges {
-		m.seconds[e] = seconds.WithLabelValues(string(e))
-	}
 	m.none, m.other = m.series(noRule, ""), m.series(otherRule, "")
 	m.SetRules(nil)
 	return m
@@ -151,6 +138,9 @@ func (m *Metrics) SetRules(rules []*policy.Rule) {
 		}
 	}
 }
+
+// Measure makes Observe measure the decisions of an edge. It must not run concurrently with Observe.
+func (m *Metrics) Measure(e Edge) { m.seconds[e] = m.durations.WithLabelValues(string(e)) }
 
 // Observe counts one verdict. It does not count the error of a client that left: the store did not fail, and
 // nothing was decided.

@@ -29,3 +29,12 @@ func Default() Settings { return Settings{Level: "info", Format: "text", Sample:
 func (l *Settings) Check(s *reader.Source) {
 	secret.CheckSource(s, "log", "key_secret", l.KeySecretFile, l.KeySecretEnv)
 }
+
+// Fingerprinter makes the fingerprints of keys in the log. Servers with the same secret have the same ones.
+func (l *Settings) Fingerprinter() (*Fingerprinter, error) {
+	text, err := secret.ReadLong("log.key_secret", l.KeySecretFile, l.KeySecretEnv)
+	if err != nil {
+		return nil, err
+	}
+	return NewFingerprinter(text), nil
+}

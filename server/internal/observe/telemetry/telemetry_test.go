@@ -18,6 +18,8 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
+const edgeProxy Edge = "proxy"
+
 // scrape returns the figures as text.
 func scrape(m *Metrics) string {
 	w := httptest.NewRecorder()
@@ -51,13 +53,14 @@ func TestCountsWhatRefusesNothing(t *testing.T) {
 		return c
 	}
 	m := NewMetrics("test")
+	m.Measure(edgeProxy)
 	m.SetRules([]*policy.Rule{mark, degrade, tuned})
 	for _, v := range []policy.Verdict{
 		{Action: policy.Mark, Mark: mark, Rule: tuned, Results: []policy.LimitResult{resultOf(mark, "k", no), resultOf(tuned, "k", yes), candidate(no)}},
 		{Action: policy.Degrade, Degrade: degrade, Results: []policy.LimitResult{resultOf(degrade, "k", no)}},
 		{Action: policy.Deny, Rule: tuned, Results: []policy.LimitResult{resultOf(mark, "k", no), resultOf(tuned, "k", no), candidate(yes)}},
 	} {
-		m.Observe(EdgeProxy, &v, time.Millisecond)
+		m.Observe(edgeProxy, &v, time.Millisecond)
 	}
 	text := scrape(m)
 	for _, want := range []string{
@@ -84,6 +87,7 @@ func TestCountsRulesByWhatTheyDecided(t *testing.T) {
 	yes, no := sluice.Decision{Allowed: true}, sluice.Decision{Reason: sluice.ReasonLimited}
 	a.OnStoreError = policy.FallbackLocal
 	m := NewMetrics("test")
+	m.Measure(edgeProxy)
 	m.SetRules([]*policy.Rule{a, b, shadow})
 	for _, v := range []policy.Verdict{
 		{Rule: a, Results: []policy.LimitResult{resultOf(a, "k", yes), resultOf(a, "k", yes), resultOf(b, "k", sluice.Decision{Allowed: true, Delay: time.Second, Overflow: true})}},
@@ -97,7 +101,7 @@ func TestCountsRulesByWhatTheyDecided(t *testing.T) {
 		{Action: policy.Deny, Rule: a, Missing: &policy.Part{}},
 		{Rule: &policy.Rule{Name: "old"}, Results: []policy.LimitResult{resultOf(&policy.Rule{Name: "old"}, "k", yes)}},
 	} {
-		m.Observe(EdgeProxy, &v, time.Millisecond)
+		m.Observe(edgeProxy, &v, time.Millisecond)
 	}
 	text := scrape(m)
 	for _, want := range []string{
@@ -135,7 +139,7 @@ func TestKeysMakeNoSeries(t *testing.T) {
 		if !d.Allowed {
 			v.Action = policy.Deny
 		}
-		m.Observe(EdgeProxy, &v, time.Microsecond)
+		m.Observe(edgeProxy, &v, time.Microsecond)
 	}
 	m.UpstreamFailed("broken")
 	if after := series(); after != before || before == 0 {
@@ -160,18 +164,18 @@ func TestLogsASampleOfDenials(t *testing.T) {
 	}
 	lines := func() []string { return strings.Split(strings.TrimSpace(out.String()), "\n") }
 
-	d.Observe(EdgeProxy, &policy.Verdict{})
+	d.Observe(edgeProxy, &policy.Verdict{})
 	if out.Len() > 0 {
 		t.Errorf("what passes is logged: %s", &out)
 	}
 	for range 10_000 {
-		d.Observe(EdgeProxy, &denial)
+		d.Observe(edgeProxy, &denial)
 	}
 	if n := len(lines()); n != 3 {
 		t.Errorf("%d lines of 10,000 denials in a second, want 3", n)
 	}
 	now = now.Add(time.Second)
-	d.Observe(EdgeAPI, &denial)
+	d.Observe("api", &denial)
 	var line struct {
 		Msg, Edge, Reason, Rule, Limit, Key string
 		Cost, Capacity, Remaining           int64
@@ -190,7 +194,7 @@ func TestLogsASampleOfDenials(t *testing.T) {
 	}
 	// The clock goes back: the log goes on.
 	now = now.Add(-time.Hour)
-	d.Observe(EdgeProxy, &denial)
+	d.Observe(edgeProxy, &denial)
 	if n := len(lines()); n != 5 {
 		t.Errorf("%d lines after the clock went back", n)
 	}
@@ -199,7 +203,7 @@ func TestLogsASampleOfDenials(t *testing.T) {
 func TestASampleOfNoneLogsNone(t *testing.T) {
 	var out bytes.Buffer
 	d := NewDenials(slog.New(slog.NewTextHandler(&out, nil)), 0, NewFingerprinter("").Fingerprint)
-	d.Observe(EdgeProxy, &policy.Verdict{Action: policy.Deny})
+	d.Observe(edgeProxy, &policy.Verdict{Action: policy.Deny})
 	if out.Len() > 0 {
 		t.Error(out.String())
 	}
@@ -208,7 +212,7 @@ func TestASampleOfNoneLogsNone(t *testing.T) {
 func TestLogsWhatIsMissing(t *testing.T) {
 	var out bytes.Buffer
 	d := NewDenials(slog.New(slog.NewTextHandler(&out, nil)), 1, NewFingerprinter("").Fingerprint)
-	d.Observe(EdgeProxy, &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNever, Rule: &policy.Rule{Name: "user"}, Missing: &policy.Part{Name: "X-User"}})
+	d.Observe(edgeProxy, &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNever, Rule: &policy.Rule{Name: "user"}, Missing: &policy.Part{Name: "X-User"}})
 	if !strings.Contains(out.String(), "missing=X-User") {
 		t.Error(out.String())
 	}

@@ -77,3 +77,23 @@ func (w *Settings) Check(s *reader.Source) {
 		s.Follow(in("rules"), "is empty", "give the names of rules, or remove the line for all")
 	}
 }
+
+// Secret reads the secret that signs messages; it is empty without a webhook.
+func (w *Settings) Secret() (string, error) {
+	if w == nil {
+		return "", nil
+	}
+	const setting = "scale_out.webhook.secret"
+	key, err := secret.Read(setting, w.SecretFile, w.SecretEnv)
+	if err != nil {
+		return "", err
+	}
+	if err := CheckSecret(key); err != nil {
+		end := "_env"
+		if w.SecretFile != "" {
+			end = "_file"
+		}
+		return "", secret.Mistake(setting+end, err.Error(), "")
+	}
+	return key, nil
+}

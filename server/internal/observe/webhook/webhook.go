@@ -11,9 +11,12 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
 // Bounds and times of messages.
@@ -103,13 +106,53 @@ func New(o Options) (*Webhook, error) {
 	return w, nil
 }
 
+// Open returns the webhook of settings, nil without settings. The options have what the settings have not, except the instance.
+func Open(f *Settings, o Options, metrics *telemetry.Metrics) (*Webhook, error) {
+	if f == nil {
+		return nil, nil //nolint:nilnil // a nil Webhook sends nothing
+	}
+	var err error
+	if o.Secret, err = f.Secret(); err != nil {
+		return nil, err
+	}
+	if o.Instance, err = os.Hostname(); err != nil {
+		o.Instance = "" // the message has no instance then
+	}
+	if len(f.Rules) > 0 {
+		o.Rules = func() []string { return f.Rules }
+	}
+	o.URL, o.Every, o.Thresholds = f.URL, f.Every, Thresholds{Above: float64(f.Above), Below: float64(f.Below), For: f.For}
+	w, err := New(o)
+	if err != nil {
+		return nil, fmt.Errorf("scale_out.webhook: %w", err)
+	}
+	w.publish(metrics)
+	return w, nil
+}
+
+// publish publishes the metrics of messages.
+func (w *Webhook) publish(m *telemetry.Metrics) {
+	m.Counters("sluice_webhook_messages_total", "Messages to the webhook by outcome, after all attempts.",
+		"outcome", []string{"delivered", "given_up"}, func(outcome string) float64 {
+			if outcome == "delivered" {
+				return float64(w.delivered.Load())
+			}
+			return float64(w.givenUp.Load())
+		})
+	m.Counter("sluice_webhook_failed_attempts_total", "Failed attempts to send a message to the webhook.",
+		func() float64 { return float64(w.failed.Load()) })
+}
+
 // Stats returns the counts of messages and attempts.
 func (w *Webhook) Stats() Stats {
 	return Stats{Delivered: w.delivered.Load(), GivenUp: w.givenUp.Load(), Failed: w.failed.Load()}
 }
 
-// Run measures and sends until ctx ends. It then gives up a message that is being sent.
+// Run measures and sends until ctx ends. It then gives up a message that is being sent. A nil Webhook sends nothing.
 func (w *Webhook) Run(ctx context.Context) {
+	if w == nil {
+		return
+	}
 	tick := time.NewTicker(w.look)
 	defer tick.Stop()
 	for {

@@ -1,13 +1,13 @@
 package remote
 
 import (
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 )
 
 // answering returns the address of a server that gives the same answer to everything.
@@ -74,7 +74,7 @@ func TestSaysThatAServerSpeaksHTTP(t *testing.T) {
 		for _, overTLS := range []bool{false, true} {
 			f := at(address)
 			f.TLS.Enabled = overTLS
-			s, err := Open(t.Context(), f, slog.New(slog.DiscardHandler), func(time.Duration) {}, func(err error) { t.Error(err) })
+			s, err := Open(t.Context(), f, slog.New(slog.DiscardHandler), telemetry.NewMetrics("test"), func(err error) { t.Error(err) })
 			if err == nil {
 				s.Close()
 				t.Fatalf("%s: opened", name)

@@ -20,6 +20,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/redisstore"
 	"github.com/sluicehq/sluice/rueidisstore"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
 // Times for connecting to the store.
@@ -31,7 +32,7 @@ const (
 )
 
 // Store is the store in Redis: a connection that may be lost, and a guard that decides by fallbacks
-// while it is lost. Make it with Open, and end it with close.
+// while it is lost. Make it with Open, and end it with Close.
 type Store struct {
 	file    *Settings
 	options redisstore.Options
@@ -55,14 +56,14 @@ type Store struct {
 
 // Open makes the store. It waits firstPatience for the first connection. A server that starts
 // while its store is down starts degraded, and keeps trying. A configuration that can never work is
-// an error. observe is called with the duration of each call, and
-// failed with an error that concerns only one key.
-func Open(ctx context.Context, f *Settings, logger *slog.Logger, observe func(time.Duration), failed func(error)) (*Store, error) {
+// an error. The function failed is called with an error that concerns only one key. The store needs SetPolicy before it decides.
+func Open(ctx context.Context, f *Settings, logger *slog.Logger, metrics *telemetry.Metrics, failed func(error)) (*Store, error) {
 	r, err := prepareRedis(f, logger)
 	if err != nil {
 		return nil, err
 	}
-	r.remote.observe, r.remote.foreign = observe, failed
+	r.remote.observe = metrics.Histogram("sluice_store_call_duration_seconds", "Duration of calls of the store, whatever their outcome.")
+	r.remote.foreign = failed
 	// A reload may bring the first rule that limits locally. Until then, the local store is empty.
 	r.local, err = memory.New(memory.Options{MaxBytes: int64(r.file.Local.MaxSize)})
 	if err != nil {
@@ -111,6 +112,7 @@ func Open(ctx context.Context, f *Settings, logger *slog.Logger, observe func(ti
 	life, stop := context.WithCancel(ctx)
 	r.stop = stop
 	go r.watch(life)
+	r.publish(metrics)
 	return r, nil
 }
 
@@ -323,6 +325,3 @@ func (r *Store) Hybrid() *hybrid.Store { return r.hybrid }
 
 // Local returns the store of the local fallback.
 func (r *Store) Local() *memory.Store { return r.local }
-
-// Down reports whether the store does not decide.
-func (r *Store) Down() bool { return r.health.trouble() != nil }

@@ -17,6 +17,7 @@ import (
 	"github.com/sluicehq/sluice/guard"
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/redisstore"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
 // What needs a real server is tested in checks/servers.
@@ -42,7 +43,7 @@ func unusedAddress(t *testing.T) string {
 // open opens the store of a configuration.
 func open(t *testing.T, f *Settings) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), f, slog.New(slog.DiscardHandler), func(time.Duration) {}, func(err error) { t.Error(err) })
+	s, err := Open(t.Context(), f, slog.New(slog.DiscardHandler), telemetry.NewMetrics("test"), func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package app
+package store
 
 import (
 	"math"
@@ -15,19 +15,16 @@ import (
 
 // hybridStats returns the figures of the hybrid limits of the policy in force. Limits of an earlier policy are left out, so
 // that the metrics of rules that come and go stay bounded.
-func (a *App) hybridStats() []hybrid.LimitStats {
-	if a.redis == nil {
-		return nil
-	}
-	known := a.hybridLimits()
-	return slices.DeleteFunc(a.redis.Hybrid().Stats(), func(s hybrid.LimitStats) bool { return known[s.Limit] == nil })
+func (s *Store) hybridStats() []hybrid.LimitStats {
+	known := s.hybridLimits()
+	return slices.DeleteFunc(s.remote.Hybrid().Stats(), func(l hybrid.LimitStats) bool { return known[l.Limit] == nil })
 }
 
 // hybridLimits returns the hybrid limits of the policy in force, candidates included, by their names.
-func (a *App) hybridLimits() map[string]*sluice.Limit {
+func (s *Store) hybridLimits() map[string]*sluice.Limit {
 	limits := map[string]*sluice.Limit{}
-	for _, r := range a.engine.decider.Policy().Rules() {
-		for _, l := range slices.Concat(r.Limits, r.Candidate) {
+	for _, rule := range s.policy.Load().Rules() {
+		for _, l := range slices.Concat(rule.Limits, rule.Candidate) {
 			if l.Hybrid() != nil {
 				limits[l.Name()] = l
 			}
@@ -36,26 +33,21 @@ func (a *App) hybridLimits() map[string]*sluice.Limit {
 	return limits
 }
 
-// publishHybrid publishes the metrics of hybrid limits.
-func (a *App) publishHybrid() {
-	a.metrics.Hybrid(a.hybridStats)
-}
-
-// listHybrid returns the hybrid limits of a rule, up to most of its keys, and whether there are more, in the form of
+// ListHybrid returns the hybrid limits of a rule, up to most of its keys, and whether there are more, in the form of
 // the API. An empty rule means all rules.
-func (a *App) listHybrid(rule string, most int, fingerprint func(sluice.Key) string) (h wire.Hybrid) {
-	if a.redis == nil {
+func (s *Store) ListHybrid(rule string, most int, fingerprint func(sluice.Key) string) (h wire.Hybrid) {
+	if s.remote == nil {
 		return h
 	}
 	of := func(limit string) bool { return rule == "" || rule == ruleOf(limit) }
-	known, now := a.hybridLimits(), time.Now()
-	stats := a.hybridStats()
+	known, now := s.hybridLimits(), time.Now()
+	stats := s.hybridStats()
 	for i := range stats {
-		if s := &stats[i]; of(s.Limit) {
-			h.Limits = append(h.Limits, hybridLimit(s, describe.Hybrid(known[s.Limit]), now))
+		if l := &stats[i]; of(l.Limit) {
+			h.Limits = append(h.Limits, hybridLimit(l, describe.Hybrid(known[l.Limit]), now))
 		}
 	}
-	keys := a.redis.Hybrid().Keys(math.MaxInt)
+	keys := s.remote.Hybrid().Keys(math.MaxInt)
 	for i := range keys {
 		k := &keys[i]
 		if !of(k.Limit) {
@@ -64,7 +56,7 @@ func (a *App) listHybrid(rule string, most int, fingerprint func(sluice.Key) str
 		if h.More = len(h.Keys) == most; h.More {
 			break
 		}
-		h.Keys = append(h.Keys, hybridKey(k, a.engine.decider.Policy(), fingerprint(k.Key), now))
+		h.Keys = append(h.Keys, hybridKey(k, s.policy.Load(), fingerprint(k.Key), now))
 	}
 	return h
 }

@@ -1,4 +1,4 @@
-package app
+package store
 
 import (
 	"reflect"
@@ -8,32 +8,21 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/hybrid"
 	"github.com/sluicehq/sluice/policy"
-	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
-// TestListed converts keys and figures to the form of the API. A time that would be negative, because a clock was set
+// TestListedHybrid converts hybrid limits and keys to the form of the API. A time that would be negative, because a clock was set
 // back, is zero.
-func TestListed(t *testing.T) {
+func TestListedHybrid(t *testing.T) {
 	now := time.Now()
 	p, err := policy.New(policy.Options{Rules: []policy.Rule{{
-		Name: "strict", Key: []policy.Part{policy.ClientIP()}, Limits: limitOf(sluice.FixedWindow{Rate: sluice.PerDay(1)}),
+		Name: "strict", Key: []policy.Part{policy.ClientIP()}, Limits: []*sluice.Limit{sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerDay(1)})},
 	}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	second := int64(1000)
 	for name, x := range map[string]struct{ got, want any }{
-		"a denied key": {deniedKey(&telemetry.DeniedKey{
-			Rule: "strict", Key: sluice.StringKey("192.0.2.1"), Digest: "d", Limit: "strict/2", Role: policy.RoleShadow,
-			Reason: sluice.ReasonTooSoon, Denials: 3, Last: now.Add(-time.Second),
-		}, p, now), wire.DeniedKey{
-			Rule: "strict", Key: []string{"192.0.2.1"}, Digest: "d", Limit: "strict/2", Role: "shadow", Reason: "too-soon", Denials: 3, LastMS: 1000,
-		}},
-		"a denied key that was not kept": {
-			deniedKey(&telemetry.DeniedKey{Rule: "strict", Limit: "strict", Reason: sluice.ReasonLimited, Last: now.Add(time.Second)}, p, now),
-			wire.DeniedKey{Rule: "strict", Limit: "strict", Role: "enforced", Reason: "limited"},
-		},
 		"a hybrid limit": {hybridLimit(&hybrid.LimitStats{
 			Limit: "strict/2", Keys: 1, Over: 2, Under: 3, Escrow: 4, Unspent: 5, Unreported: 6, Overdraft: 7, Local: 8, Cached: 9, Exact: 10,
 			Excess: 11, LastSync: now.Add(-time.Second),

@@ -1,0 +1,154 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/observe/accesslog"
+	"github.com/sluicehq/sluice/server/internal/observe/logfile"
+	"github.com/sluicehq/sluice/server/internal/observe/sampled"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
+	"github.com/sluicehq/sluice/server/internal/observe/tracing"
+	"github.com/sluicehq/sluice/server/internal/wire"
+)
+
+// Options configure Decisions. All fields are required.
+type Options struct {
+	Log       *telemetry.Settings
+	AccessLog *accesslog.Settings
+	Tracing   *tracing.Settings
+	// Version is the version of the program.
+	Version string
+	// ClientIP returns the address of a request's client; invalid if it is unknown.
+	ClientIP func(*http.Request) netip.Addr
+	// Trusted reports whether the peer of a request may continue its trace.
+	Trusted func(*http.Request) bool
+	Logger  *slog.Logger
+	Metrics *telemetry.Metrics
+}
+
+// Decisions count and log the verdicts of all edges. Make them with Open. All methods are safe for concurrent use, except At and
+// Close.
+type Decisions struct {
+	metrics     *telemetry.Metrics
+	logger      *slog.Logger
+	fingerprint func(sluice.Key) string
+	denials     *telemetry.Denials
+	denied      *telemetry.DeniedKeys
+	access      *accesslog.Log  // nil without one
+	file        *logfile.File   // of access
+	tracer      *tracing.Tracer // nil without one
+}
+
+// Open makes the logs and the tracer of the settings. Close is needed after an error too.
+func Open(o Options) (*Decisions, error) {
+	d := &Decisions{metrics: o.Metrics, logger: o.Logger}
+	fingerprints, err := o.Log.Fingerprinter()
+	if err != nil {
+		return d, err
+	}
+	d.fingerprint = fingerprints.Fingerprint
+	d.denials, d.denied = telemetry.NewDenials(o.Logger, o.Log.Sample, d.fingerprint), telemetry.NewDeniedKeys(d.fingerprint)
+	if o.AccessLog.File != "" {
+		if d.file, err = logfile.Open(o.AccessLog.File); err != nil {
+			return d, fmt.Errorf("access_log.file: %w", err)
+		}
+		failures := sampled.New(o.Logger)
+		d.access = accesslog.New(accesslog.Options{
+			Out: d.file, Combined: o.AccessLog.Format == "combined", Sample: float64(o.AccessLog.Sample), Fingerprint: d.fingerprint,
+			ClientIP: o.ClientIP,
+			Failed:   func(err error) { failures.Error("the access log cannot be written", "error", err) },
+		})
+		o.Metrics.Counter("sluice_access_log_lost_total", "Decisions that were not written to the access log, because the disk was too slow or failed.",
+			func() float64 { return float64(d.access.Lost()) })
+	}
+	if o.Tracing.Endpoint != "" {
+		failures := sampled.New(o.Logger)
+		d.tracer, err = tracing.New(context.Background(), tracing.Options{
+			Endpoint: o.Tracing.Endpoint, Sample: float64(o.Tracing.Sample), Version: o.Version,
+			Trusted: o.Trusted, ClientIP: o.ClientIP,
+			Failed: func(err error) { failures.Error("traces cannot be sent", "error", err) },
+		})
+		if err != nil {
+			return d, fmt.Errorf("tracing: %w", err)
+		}
+	}
+	return d, nil
+}
+
+// At returns the function that counts and logs the final verdict about a request at an edge. The request is nil at an edge that has
+// no HTTP request.
+func (d *Decisions) At(edge telemetry.Edge) func(r *http.Request, v *policy.Verdict, took time.Duration) {
+	d.metrics.Measure(edge)
+	return func(r *http.Request, v *policy.Verdict, took time.Duration) {
+		d.metrics.Observe(edge, v, took)
+		d.denials.Observe(edge, v)
+		d.denied.Observe(v)
+		if d.tracer != nil && r != nil {
+			tracing.Decided(r, v, took)
+		}
+		if d.access != nil {
+			d.access.Observe(string(edge), r, v, took)
+		}
+	}
+}
+
+// Fingerprint returns a name for a key that does not reveal the key.
+func (d *Decisions) Fingerprint(key sluice.Key) string { return d.fingerprint(key) }
+
+// Trace makes spans of requests, if tracing is on.
+func (d *Decisions) Trace(next http.Handler) http.Handler {
+	if d.tracer == nil {
+		return next
+	}
+	return d.tracer.Wrap(next)
+}
+
+// DeniedKeys returns the keys of a rule that were denied lately, up to most of them, and whether there are more, in the form of
+// the API. The policy is the one in force.
+func (d *Decisions) DeniedKeys(p *policy.Policy, rule string, most int) ([]wire.DeniedKey, bool) {
+	keys, more := d.denied.List(rule, most)
+	listed, now := make([]wire.DeniedKey, len(keys)), time.Now()
+	for i := range keys {
+		listed[i] = deniedKey(&keys[i], p, now)
+	}
+	return listed, more
+}
+
+// deniedKey returns a key that was denied as the API has it.
+func deniedKey(k *telemetry.DeniedKey, p *policy.Policy, now time.Time) wire.DeniedKey {
+	return wire.DeniedKey{
+		Rule: k.Rule, Key: p.KeyValues(k.Rule, k.Key), Digest: k.Digest, Limit: k.Limit, Role: k.Role.String(),
+		Reason: k.Reason.String(), Denials: k.Denials, LastMS: max(0, now.Sub(k.Last).Milliseconds()),
+	}
+}
+
+// Err returns why the access log cannot be written; nil if it can.
+func (d *Decisions) Err() error {
+	if d.file == nil {
+		return nil
+	}
+	return d.file.Err()
+}
+
+// Close writes what is left of the access log, and sends the spans that are left.
+func (d *Decisions) Close() {
+	switch {
+	case d.access != nil && !d.access.Close():
+		d.logger.Error("the access log was not written to its end, because its reader takes nothing") // the file is in use
+	case d.file != nil:
+		_ = d.file.Close() // each line was written at once
+	}
+	if d.tracer == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = d.tracer.Close(ctx) // the collector may be gone
+}

@@ -1,0 +1,187 @@
+package store
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/memory"
+	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
+	"github.com/sluicehq/sluice/server/internal/secret"
+	"github.com/sluicehq/sluice/server/internal/store/local"
+	"github.com/sluicehq/sluice/server/internal/store/remote"
+	"github.com/sluicehq/sluice/server/internal/store/statefile"
+)
+
+// Options configure a Store. All fields are required, except one of the settings.
+type Options struct {
+	Memory *local.Settings
+	// Redis has the settings of a store in Redis, nil for a store in this process.
+	Redis *remote.Settings
+	// Policy is the policy that the store decides for first.
+	Policy  *policy.Policy
+	Logger  *slog.Logger
+	Metrics *telemetry.Metrics
+	// Failed gets an error that failed no request.
+	Failed func(error)
+}
+
+// Store is the store of a server: in this process, where its states can be saved, or in Redis, with its local fallback. Make it
+// with Open, and Start it once.
+type Store struct {
+	// Decides is the store for edges. It may have optional interfaces, such as sluice.Banner.
+	Decides sluice.Store
+
+	memory *memory.Store // the store in this process, or the local fallback
+	room   *local.Room   // of memory
+	states *local.States // saves memory; nil unless it has a file
+	remote *remote.Store // nil in this process
+	policy atomic.Pointer[policy.Policy]
+}
+
+// Open makes the store of the settings.
+func Open(o Options) (s *Store, err error) {
+	s = new(Store)
+	prefix, what, setting, full := "sluice_store", "the store", "store.memory.max_size", "they share budgets"
+	if o.Redis != nil {
+		prefix, what, setting = "sluice_local", "the local fallback of the store", "store.redis.local.max_size"
+		if s.remote, err = remote.Open(context.Background(), o.Redis, o.Logger, o.Metrics, o.Failed); err != nil {
+			return nil, err
+		}
+		s.SetPolicy(o.Policy)
+		o.Metrics.Hybrid(s.hybridStats)
+		s.Decides, s.memory = s.remote.Guard(), s.remote.Local()
+	} else {
+		if s.memory, s.states, err = local.Open(o.Memory, o.Logger, o.Metrics); err != nil {
+			return nil, err
+		}
+		s.Decides = s.memory
+		if o.Memory.WhenFull == "deny" {
+			full = "they are denied"
+		}
+	}
+	s.room = local.NewRoom(s.memory, setting, full, o.Logger)
+	s.publish(prefix, what, o.Metrics)
+	return s, nil
+}
+
+// publish publishes the metrics of the store in memory. The argument what names it in their help texts.
+func (s *Store) publish(prefix, what string, m *telemetry.Metrics) {
+	m.Gauge(prefix+"_keys", "States that "+what+" holds.",
+		func() float64 { return float64(s.memory.Stats().Keys) })
+	m.Gauge(prefix+"_bytes", "Memory that states take, in bytes.",
+		func() float64 { return float64(s.memory.Stats().Bytes) })
+	m.Counter(prefix+"_overflow_total", "Decisions about new keys for which "+what+" had no room.",
+		func() float64 { return float64(s.memory.Stats().Overflow) })
+	m.Counter(prefix+"_evicted_live_total", "States that were forgotten before their limits were full again.",
+		func() float64 { return float64(s.memory.Stats().EvictedLive) })
+}
+
+// InRedis reports whether other servers can share the store.
+func (s *Store) InRedis() bool { return s.remote != nil }
+
+// SetPolicy takes the fallbacks from a policy, which is in force. See [remote.Store.SetPolicy].
+func (s *Store) SetPolicy(p *policy.Policy) {
+	s.policy.Store(p)
+	if s.remote != nil {
+		s.remote.SetPolicy(p)
+	}
+}
+
+// SetShare takes the share of the local fallback from settings that are reloaded; nil for a store in this process.
+func (s *Store) SetShare(f *remote.Settings) error {
+	if s.remote == nil {
+		return nil
+	}
+	return s.remote.SetShare(f.Local.Share)
+}
+
+// Share returns this process's part of each limit, by the settings of a store in Redis. Each of several processes gets only its
+// part of the demand.
+func Share(f *remote.Settings) float64 {
+	if f != nil && f.Local.Share.Parts > 0 {
+		return float64(f.Local.Share.Of) / float64(f.Local.Share.Parts)
+	}
+	return 1
+}
+
+// Ready returns why this server should get no requests; nil if it should.
+func (s *Store) Ready() error {
+	if s.remote == nil {
+		return nil
+	}
+	return s.remote.Ready()
+}
+
+// Status returns lines for the readiness probe.
+func (s *Store) Status() []string {
+	lines := []string{s.states.Status(), s.room.Status()}
+	if s.remote != nil {
+		lines = append([]string{s.remote.Status()}, lines...)
+	}
+	return lines
+}
+
+// markBytes is what is remembered about each state that is saved in a file, see memory.Saver.
+const markBytes = 17
+
+// Bytes returns how much memory the states in this process take, in the store or in its local fallback, with
+// what is remembered about saved ones. There are no pointers in it.
+func (s *Store) Bytes() int64 {
+	st := s.memory.Stats()
+	if s.states == nil {
+		return st.Bytes
+	}
+	return st.Bytes + markBytes*st.Keys
+}
+
+// Start watches and saves the store until the returned function is called, when no request is under way any more.
+func (s *Store) Start() (stop func() error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var watching sync.WaitGroup
+	watching.Go(func() { s.room.Watch(ctx) })
+	stopSaving := s.states.Start()
+	return func() error {
+		cancel()
+		watching.Wait()
+		return stopSaving()
+	}
+}
+
+// Drain returns the units that this process was granted.
+func (s *Store) Drain() {
+	if s.remote != nil {
+		s.remote.ReturnUnits()
+	}
+}
+
+// Close ends connections, and closes files.
+func (s *Store) Close() {
+	_ = s.states.Close() // all has been written, and synced
+	if s.remote != nil {
+		s.remote.Close()
+		return
+	}
+	_ = s.memory.Close() // memory has nothing to write
+}
+
+// Check checks the secrets and certificates of a store in Redis, and the file of states of a store in this process.
+func Check(m *local.Settings, r *remote.Settings) error {
+	if r != nil {
+		return remote.CheckSettings(r)
+	}
+	if m.File == "" {
+		return nil
+	}
+	file, err := statefile.Check(m.File)
+	if err != nil {
+		return secret.Mistake("store.memory.file", err.Error(), "give a path where this program may read and write")
+	}
+	if file != nil {
+		_ = file.Close() // nothing was written
+	}
+	return nil
+}
