@@ -15,7 +15,7 @@ need_all
 # shellcheck disable=SC2086 # one word a module
 step "what the day leaves out" testall night $modules -- -count 1 -vet=off -timeout 20m
 step "the contract over Redis, with three times the random requests of a day" env SLUICE_SOAK=3 go -C checks test -count 1 -timeout 20m -run KeepsTheContract ./decisions
-step "faults, without excuses for a busy machine" env SLUICE_STRICT=1 go -C checks test -count 1 -run '^TestFaults' ./faults
+step "faults, without excuses for a busy machine" env SLUICE_STRICT=1 go -C checks test -count 1 -run '^Test(Faults|HungMaster)' ./faults
 step "the server with the race detector" env SLUICE_PROGRAM_FLAGS=-race GORACE=halt_on_error=1 go -C checks test -count 1 -timeout 60m ./servers ./protocols ./threats
 GOWORK=off go -C tools build -o ../bin/mutants ./mutants
 step "mutations: each breaks a promise, and its test must fail" bin/mutants .

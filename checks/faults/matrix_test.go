@@ -131,7 +131,7 @@ func (s *subject) load(f *fault, lasting, calm time.Duration, warm []answer, gor
 	l.await(s.T, calm/2)
 	answers := l.end(s.T)
 	rate, lateBy := float64(len(answers))/l.since().Seconds(), hops*l.scheduler()
-	if os.Getenv("SLUICE_STRICT") != "" {
+	if isStrict() {
 		lateBy = 0
 	}
 
@@ -401,3 +401,6 @@ func heap() uint64 {
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
+
+// isStrict reports whether times have no excuse for a busy machine.
+func isStrict() bool { return os.Getenv("SLUICE_STRICT") != "" }

@@ -123,7 +123,7 @@ var house = []room{
 	{accepting, []string{fileReader, secrets, observing, smallRooms}, moduleOne, "accepting is the same for all protocols; protocols belong to the edges"},
 	{stateFile, []string{smallRooms}, nil, "statefile imports no other room; local connects it with a store"},
 	{saving, join(stores, []string{stateFile, observing, "policy", fileReader, "driver", domain, secrets, smallRooms}), join(moduleOne, []string{"policyfile"}), "the rooms of the store know no edges and no listeners; let app connect them"},
-	{storing, join(stores, []string{saving, stateFile, observing, inWords, secrets, wireTypes, "policy", domain}), nil, "the store of a server knows no edges and no listeners; let app connect them"},
+	{storing, join(stores, []string{saving, stateFile, observing, inWords, secrets, wireTypes, "policy", domain}), nil, "the store of a server imports no edges and no listeners; let app connect them"},
 	{secrets, []string{fileReader}, nil, "secret reads files and variables that settings name"},
 	{observing, []string{fileReader, secrets, "httplimit", "hybrid", "policy", domain, observing, smallRooms}, moduleOne, "what observes takes verdicts, texts and the figures of hybrid limits; it imports no other room that it observes"},
 	{decisions, []string{observing, wireTypes, "policy", domain}, nil, "observe connects its rooms; it gets verdicts from app"},

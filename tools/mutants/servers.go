@@ -10,7 +10,7 @@ var ofServers = []mutation{
 	{
 		"at most 250 streams are open on a connection", "server/internal/listen/web/web.go",
 		"MaxConcurrentStreams: 250", "MaxConcurrentStreams: 251",
-		"server/internal/app TestRapidReset",
+		"server/internal/app TestStreamsOfTheAPIAreBounded",
 	},
 	{
 		"a web page with a rebound name gets no decision", "server/internal/access/access.go",
@@ -89,12 +89,12 @@ var ofServers = []mutation{
 	},
 	{
 		"a file is applied when it has stayed the same for a while", "server/internal/watch/watch.go",
-		"	case !maps.Equal(w.latest, now):\n		w.latest = now\n		return changing\n", "",
+		"		w.latest = now\n		return changing", "		w.known, w.latest = now, nil\n		return settled",
 		"server/internal/watch TestWaitsForTheWriter",
 	},
 	{
 		"the program applies no half-written file", "server/internal/watch/watch.go",
-		"	case !maps.Equal(w.latest, now):\n		w.latest = now\n		return changing\n", "",
+		"		w.latest = now\n		return changing", "		w.known, w.latest = now, nil\n		return settled",
 		"server/internal/cli TestHalfWrittenFilesAreNotApplied",
 	},
 	{
