@@ -47,7 +47,8 @@ type TokenBucket struct {
 type LeakyBucket struct {
 	// Rate is the rate at which units leave. Required.
 	Rate Rate
-	// Queue is how many units may wait. With zero, a unit that cannot leave at once is denied.
+	// Queue is how many units may wait. With zero, a unit that cannot leave at once is denied. A request that waits is
+	// allowed with a Delay, also by [Limiter.Allow], and its caller sleeps for the Delay before it acts.
 	Queue int64
 	// Undelayed is how many units of the queue pass without delay, as in nginx's
 	// delay=N. With Undelayed equal to Queue it is nginx's nodelay.

@@ -14,8 +14,8 @@ type Request struct {
 	Limit *Limit
 	// Key is the client that the limit counts for. The zero Key is one client: everybody.
 	Key Key
-	// Cost is how many units are taken. Zero takes nothing, and passes unless the key is banned or
-	// more units are used than the limit has.
+	// Cost is how many units are taken. It has no default: zero takes nothing, and passes unless the key is banned or
+	// more units are used than the limit has. [Limiter.Request] makes a request for one unit.
 	Cost int64
 	// Floor is how many units must remain after the take. They are reserved for more important
 	// requests.

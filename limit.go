@@ -40,7 +40,8 @@ type Limit struct {
 }
 
 // NewLimit returns a limit. A limit without a name is identified by its algorithm and its
-// numbers, defaults included. The error is a *LimitError.
+// numbers, defaults included: two of them with equal numbers share the budgets of keys in one store. The error is a
+// *LimitError.
 func NewLimit(name string, a Algorithm) (*Limit, error) {
 	if a == nil {
 		return nil, &LimitError{Limit: name, Field: "Algorithm", Problem: "is missing", Remedy: "give one such as sluice.TokenBucket"}

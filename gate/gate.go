@@ -75,11 +75,14 @@ func New(store sluice.Store, o Options) (*Gate, error) {
 	return g, nil
 }
 
-// SetShare replaces Options.Share, from more than 0 up to 1; other values change nothing.
-func (g *Gate) SetShare(share float64) {
-	if share > 0 && share <= 1 {
-		g.pressures.share.Store(math.Float64bits(share))
+// SetShare replaces Options.Share. It returns an error, and changes nothing, for a share that is not more than 0 and at
+// most 1.
+func (g *Gate) SetShare(share float64) error {
+	if err := checkShare(share); err != nil {
+		return err
 	}
+	g.pressures.share.Store(math.Float64bits(share))
+	return nil
 }
 
 // Waiting returns how many requests wait now.

@@ -89,6 +89,9 @@ func TestSetPolicy(t *testing.T) {
 	if err := d.SetPolicy(class); err == nil || err.Error() != `grpclimit: SetPolicy: a class reads the parameter "q" of a query, and calls have none; read a metadata key, as a header` || d.Policy() != before {
 		t.Error(err)
 	}
+	if err := d.SetPolicy(nil); err == nil || !strings.HasPrefix(err.Error(), "grpclimit: ") || d.Policy() != before {
+		t.Errorf("SetPolicy(nil): %v", err)
+	}
 	if err := d.SetPolicy(must(policy.New(policy.Options{}))); err != nil || d.Policy() == before {
 		t.Error(err)
 	}

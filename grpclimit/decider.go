@@ -36,8 +36,8 @@ type PolicyOptions struct {
 	// ClientIP finds the address of the client. Default: the peer's address, without regard to metadata
 	// of proxies.
 	ClientIP *httplimit.ClientIP
-	// Cost returns how many units a call or message takes from rules without a cost of their own. Zero
-	// means one; a call with a negative cost is refused. Default: one unit.
+	// Cost returns how many units a call or message takes from rules without a cost of their own. With cost zero
+	// it takes none, as in KeyOptions. A call with a negative cost is refused. Default: one unit.
 	Cost func(c *Call) int64
 	// MaxWait is the longest delay that is acceptable, sluice.NoWait for none. If the MaxWait of a rule
 	// is shorter, the rule's holds. Default: the MaxWait of the rules; on a client, ClientOptions.MaxDelay.
@@ -144,7 +144,9 @@ func (d *Decider) decide(c *Call, most time.Duration) policy.Verdict {
 		a.Marked = d.o.TrustMarks(c)
 	}
 	if d.o.Cost != nil {
-		a.Cost = d.o.Cost(c)
+		if a.Cost = d.o.Cost(c); a.Cost == 0 {
+			a.Cost = policy.NoCost
+		}
 	}
 	return p.Decide(c.ctx, d.Store(), &a)
 }
@@ -177,15 +179,19 @@ func (d *Decider) reserved(c *Call, p *policy.Policy) []string {
 // Policy returns the policy in force.
 func (d *Decider) Policy() *policy.Policy { return d.rules.Policy() }
 
-// SetPolicy replaces the policy, unless a Server or Client of the decider cannot carry it out. Calls that
-// are being decided keep the earlier one.
+// SetPolicy replaces the policy. Calls that are being decided keep the earlier one. It returns an error, and changes
+// nothing, for a nil policy and for a policy that a Server or Client of the decider cannot carry out.
 func (d *Decider) SetPolicy(p *policy.Policy) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := check(p, d.uses, "SetPolicy"); err != nil {
-		return err
+	if p != nil {
+		if err := check(p, d.uses, "SetPolicy"); err != nil {
+			return err
+		}
 	}
-	d.rules.SetPolicy(p)
+	if err := d.rules.SetPolicy(p); err != nil {
+		return fmt.Errorf("grpclimit: %w", err)
+	}
 	return nil
 }
 

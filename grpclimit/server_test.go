@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 	"google.golang.org/grpc/status"
 
 	"github.com/sluicehq/sluice"
@@ -142,6 +143,21 @@ func TestReloadDuringADecision(t *testing.T) {
 	want(t, call(with("x-odd", "forged"), conn), codes.OK)
 	if got["x-odd"] != nil {
 		t.Errorf("the metadata is %v", got)
+	}
+}
+
+// A function that returns zero takes nothing.
+func TestCostOfZero(t *testing.T) {
+	d := must(grpclimit.NewPolicyDecider(grpclimit.PolicyOptions{
+		Policy: must(policy.New(policy.Options{Rules: []policy.Rule{{Name: "r", Key: []policy.Part{policy.Global()}, Limits: []*sluice.Limit{perDay(1)}}}})),
+		Store:  must(memory.New(memory.Options{})), Cost: func(c *grpclimit.Call) int64 { return int64(len(c.Message.(*text).Value)) },
+	}))
+	conn := serve(t, &service{}, limited(t, d, grpclimit.ServerOptions{}))
+	for _, c := range []struct {
+		message string
+		code    codes.Code
+	}{{"", codes.OK}, {"", codes.OK}, {"a", codes.OK}, {"a", codes.ResourceExhausted}, {"", codes.OK}} {
+		want(t, conn.Invoke(t.Context(), create, wrapperspb.String(c.message), new(text)), c.code)
 	}
 }
 

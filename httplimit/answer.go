@@ -214,7 +214,7 @@ func setHeader(h http.Header, r *policy.LimitedAction, wait int64, rule string) 
 }
 
 // CheckFiles returns an error if a rule of a policy names a file for its answer that cannot be read.
-// NewPolicyDecider calls it; call it before Decider.SetPolicy.
+// NewPolicyDecider and Decider.SetPolicy call it.
 func CheckFiles(p *policy.Policy) error {
 	for _, r := range p.Rules() {
 		if r.WhenLimited.File == "" {

@@ -15,6 +15,28 @@ import (
 )
 
 // Some costs are known only after a request has been handled, here over connections.
+// A function that returns zero takes nothing, for keys and for policies.
+func TestFunctionsReturnZero(t *testing.T) {
+	clock := int64(1e6)
+	free := func(*http.Request) int64 { return 0 }
+	rules, err := policy.New(policy.Options{Rules: []policy.Rule{{Name: "r", Key: []policy.Part{policy.Global()}, Limits: hourly(1)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	byRules, err := httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: rules, Store: storeAt(t, &clock), Cost: free})
+	if err != nil {
+		t.Fatal(err)
+	}
+	byKey := keyed(t, httplimit.KeyOptions{Store: storeAt(t, &clock), Limits: hourly(1), Key: []policy.Part{policy.Global()}, Cost: free})
+	for name, d := range map[string]*httplimit.Decider{"rules": byRules, "key": byKey} {
+		for range 3 {
+			if v := d.Decide(get("/")); !v.Allowed() || v.Tightest.Remaining != 1 {
+				t.Errorf("%s: %v", name, &v)
+			}
+		}
+	}
+}
+
 func TestCostsAfterTheResponse(t *testing.T) {
 	requestBytes := policy.Cost{Source: policy.CostRequestBytes, Estimate: 10}
 	responseBytes := policy.Cost{Source: policy.CostResponseBytes, Estimate: 10}

@@ -38,8 +38,8 @@ type PolicyOptions struct {
 	// ClientIP finds the address of the client. Default: the peer's address, without regard to
 	// headers of proxies.
 	ClientIP *ClientIP
-	// Cost returns how many units a request takes from rules without a cost of their own. Zero means
-	// one; a request with a negative cost is refused. Default: one unit.
+	// Cost returns how many units a request takes from rules without a cost of their own. A request with cost zero
+	// takes none, as in KeyOptions. A request with a negative cost is refused. Default: one unit.
 	Cost func(r *http.Request) int64
 	// MaxWait is the longest delay that is acceptable, sluice.NoWait for none. If the MaxWait of a rule
 	// is shorter, the rule's holds. Default: the MaxWait of the rules.
@@ -197,7 +197,9 @@ func (d *Decider) decideChecked(r *http.Request, p *inForce, others http.Header)
 		a.Marked = d.o.TrustMarks(r)
 	}
 	if d.o.Cost != nil {
-		a.Cost = d.o.Cost(r)
+		if a.Cost = d.o.Cost(r); a.Cost == 0 {
+			a.Cost = policy.NoCost
+		}
 	}
 	return p.Decide(r.Context(), d.Store(), &a)
 }
@@ -208,9 +210,19 @@ func (d *Decider) Rules() *policy.Decider { return d.rules }
 // Policy returns the policy in force.
 func (d *Decider) Policy() *policy.Policy { return d.rules.Policy() }
 
-// SetPolicy replaces the policy. Requests that are being decided keep the earlier one. Call CheckFiles
-// first: it reports whether the files of answers can be read.
-func (d *Decider) SetPolicy(p *policy.Policy) { d.rules.SetPolicy(p) }
+// SetPolicy replaces the policy. Requests that are being decided keep the earlier one. It returns an error, and changes
+// nothing, for a nil policy and for a policy with a file that CheckFiles cannot read.
+func (d *Decider) SetPolicy(p *policy.Policy) error {
+	if p != nil {
+		if err := CheckFiles(p); err != nil {
+			return err
+		}
+	}
+	if err := d.rules.SetPolicy(p); err != nil {
+		return fmt.Errorf("httplimit: %w", err)
+	}
+	return nil
+}
 
 // Store returns the store of the options.
 func (d *Decider) Store() sluice.Store { return d.rules.Store() }

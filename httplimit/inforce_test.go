@@ -25,7 +25,9 @@ func TestReloadDuringADecision(t *testing.T) {
 	}
 	var d *httplimit.Decider
 	d, err = httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: marks, Store: storeAt(t, &clock), Cost: func(*http.Request) int64 {
-		d.SetPolicy(none)
+		if err := d.SetPolicy(none); err != nil {
+			t.Error(err)
+		}
 		return 1
 	}})
 	if err != nil {
@@ -33,14 +35,18 @@ func TestReloadDuringADecision(t *testing.T) {
 	}
 	s := served(t, wrap(t, d, httplimit.Options{}, http.HandlerFunc(full)))
 	for i, want := range []string{"full[]", "full[X-Slow=slow]"} {
-		d.SetPolicy(marks)
+		if err := d.SetPolicy(marks); err != nil {
+			t.Error(err)
+		}
 		r := get("/")
 		r.Header = http.Header{"X-Slow": {"forged"}}
 		if got := send(t, s, r); got.body != want {
 			t.Errorf("request %d: %s, want %s", i, got.body, want)
 		}
 	}
-	d.SetPolicy(marks)
+	if err := d.SetPolicy(marks); err != nil {
+		t.Error(err)
+	}
 	r, v := d.DecideReport(t.Context(), reported("/", "X-Slow: forged"))
 	set, remove := d.PassedHeaders(r, &v)
 	if v.Policy() != marks || set.Get("X-Slow") != "slow" || !slices.Equal(remove, []string{"X-Slow"}) {

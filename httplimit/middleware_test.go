@@ -210,8 +210,13 @@ func TestPolicyDecider(t *testing.T) {
 			t.Errorf("request %d: status %d, %v", i, w.Code, w.Header())
 		}
 	}
+	if err := d.SetPolicy(nil); err == nil || !strings.HasPrefix(err.Error(), "httplimit: ") || d.Policy() == nil {
+		t.Errorf("SetPolicy(nil): %v", err)
+	}
 	// Used units stay used when the limits change.
-	d.SetPolicy(rules(10))
+	if err := d.SetPolicy(rules(10)); err != nil {
+		t.Error(err)
+	}
 	if w := serve("/api/a", "192.0.2.1", 1); w.Header().Get("RateLimit") != `"api";r=7;t=3599` {
 		t.Errorf("under other rules: %v", w.Header())
 	}

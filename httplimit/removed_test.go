@@ -73,7 +73,9 @@ func TestRemovedHeadersAreMissing(t *testing.T) {
 	if p, err = policy.New(policy.Options{Rules: []policy.Rule{upgrades}}); err != nil {
 		t.Fatal(err)
 	}
-	d.SetPolicy(p)
+	if err := d.SetPolicy(p); err != nil {
+		t.Error(err)
+	}
 	m, err := httplimit.New(d, httplimit.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,8 @@ type Attributes struct {
 	Marked bool
 	// RequestBytes is the size of the request's body, or -1 if it is known only when the body has been read.
 	RequestBytes int64
-	// Cost is how many units the request takes from rules without a cost of their own; zero means one.
+	// Cost is how many units the request takes from rules without a cost of their own. Zero means one, and NoCost
+	// means none.
 	Cost int64
 	// MaxWait is the longest delay that the request accepts, sluice.NoWait for none.
 	// Zero leaves it to the rules and their limits. If a rule has a MaxWait too, the shorter one

@@ -3,12 +3,17 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/textproto"
 	"strconv"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/internal/spelling"
 )
+
+// NoCost is a cost of zero, where the zero value means one unit. A request that costs nothing passes, unless its key is
+// banned or over its count.
+const NoCost int64 = math.MinInt64
 
 // Cost is how many units a request takes from a rule's limits.
 type Cost struct {
@@ -174,6 +179,8 @@ func (c *Cost) units(given int64) int64 {
 	switch {
 	case c.Units > 0:
 		return c.Units
+	case given == NoCost:
+		return 0
 	case given != 0:
 		return given
 	case c.Estimate > 0:

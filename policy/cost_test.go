@@ -4,10 +4,35 @@ import (
 	"testing"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 )
 
 // A cost has units to take before the request is handled, and actual units afterwards.
+// NoCost takes nothing, where zero means one unit.
+func TestNoCost(t *testing.T) {
+	store, err := memory.New(memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{
+		{Name: "r", Key: []policy.Part{policy.Global()}, Limits: []*sluice.Limit{sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerHour(9)})}},
+		{Name: "own", Key: []policy.Part{policy.Global()}, Limits: []*sluice.Limit{sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerHour(9)})}, Cost: policy.Cost{Units: 3}},
+	}})
+	for _, step := range []struct{ cost, left, own int64 }{{policy.NoCost, 9, 6}, {0, 8, 3}, {2, 6, 0}} {
+		v := p.Decide(t.Context(), store, &policy.Attributes{Cost: step.cost})
+		if left, own := v.Results[0].Decision.Remaining, v.Results[1].Decision.Remaining; !v.Allowed() || left != step.left || own != step.own {
+			t.Errorf("a cost of %d: %d and %d left, %v; want %+v", step.cost, left, own, &v, step)
+		}
+	}
+	for _, step := range []struct{ cost, left int64 }{{policy.NoCost, 6}, {0, 5}, {2, 3}} {
+		v, err := p.DecideRule(t.Context(), store, policy.RuleRequest{Rule: "r", Cost: step.cost})
+		if err != nil || v.Tightest.Remaining != step.left {
+			t.Errorf("DecideRule with %d: %v, %v; want %d left", step.cost, &v, err, step.left)
+		}
+	}
+}
+
 func TestCostSources(t *testing.T) {
 	header := func(v string) func(string) (string, bool) {
 		return func(name string) (string, bool) { return v, name == "X-Tokens" && v != "" }

@@ -17,7 +17,7 @@ type Decider struct {
 	policy atomic.Pointer[Policy]
 }
 
-// NewDecider returns a decider by a policy over a store.
+// NewDecider returns a decider by a policy over a store. It returns an error if one of them is nil.
 func NewDecider(p *Policy, store sluice.Store) (*Decider, error) {
 	switch {
 	case p == nil:
@@ -34,8 +34,14 @@ func NewDecider(p *Policy, store sluice.Store) (*Decider, error) {
 func (d *Decider) Policy() *Policy { return d.policy.Load() }
 
 // SetPolicy replaces the policy. Requests that are being decided keep the earlier one. Limits of the
-// same name keep their state; see also Options.Earlier.
-func (d *Decider) SetPolicy(p *Policy) { d.policy.Store(p) }
+// same name keep their state; see also Options.Earlier. It returns an error for a nil policy, and changes nothing.
+func (d *Decider) SetPolicy(p *Policy) error {
+	if p == nil {
+		return errors.New("policy: SetPolicy has no policy; give one that New or Single made")
+	}
+	d.policy.Store(p)
+	return nil
+}
 
 // Store returns the store, where charges are settled, canceled and released.
 func (d *Decider) Store() sluice.Store { return d.store }

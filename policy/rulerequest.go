@@ -19,7 +19,7 @@ type RuleRequest struct {
 	// An empty value means a missing part. The values are cleaned like the values of a request: an
 	// address is masked, a path is cleaned.
 	Key []string
-	// Cost is the cost in units, whatever the rule's Cost. Zero means the rule's cost, or one.
+	// Cost is the cost in units, whatever the rule's Cost. Zero means the rule's cost, or one; NoCost means none.
 	Cost int64
 	// Class is the name of the traffic class; empty for none. Do not let clients choose their own
 	// class.
@@ -67,8 +67,11 @@ func (p *Policy) DecideRule(ctx context.Context, store sluice.Store, q RuleReque
 		}
 	}
 	cost := q.Cost
-	if cost == 0 {
+	switch cost {
+	case 0:
 		cost = r.Cost.units(0)
+	case NoCost:
+		cost = 0
 	}
 	switch denied := s.add(r, number, cost, q.MaxWait); {
 	case denied != nil:

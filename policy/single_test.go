@@ -219,7 +219,12 @@ func TestDecider(t *testing.T) {
 	}
 	d.Decide(t.Context(), &policy.Attributes{})
 	next := mustPolicy(t, policy.Options{Rules: []policy.Rule{global("r", 9, policy.Deny)}, Earlier: p})
-	d.SetPolicy(next)
+	if err := d.SetPolicy(nil); err == nil || d.Policy() == nil {
+		t.Errorf("SetPolicy(nil): %v, and the policy is %p", err, d.Policy())
+	}
+	if err := d.SetPolicy(next); err != nil {
+		t.Fatal(err)
+	}
 	if v := d.Peek(t.Context(), &policy.Attributes{}); d.Policy() != next || v.Tightest.Limit != 9 || v.Tightest.Remaining != 8 {
 		t.Errorf("after the change: %s", v.String())
 	}

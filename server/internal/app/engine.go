@@ -140,11 +140,13 @@ func (e *engine) setPolicy(f *config.File, rules *policy.Policy) error {
 	if err := e.store.SetShare(f.Store.Redis); err != nil {
 		return err
 	}
+	if err := e.gate.SetShare(store.Share(f.Store.Redis)); err != nil {
+		return err
+	}
 	// From here on nothing fails.
 	e.store.SetPolicy(rules)
-	e.gate.SetShare(store.Share(f.Store.Redis))
 	e.count(rules)
-	e.decider.SetPolicy(rules)
+	_ = e.decider.SetPolicy(rules) // refuses only nil
 	e.gate.Forget(func(rule string) bool { return rules.Rule(rule) == nil && rule != resp.ThrottleName })
 	return nil
 }
