@@ -218,7 +218,7 @@ func Example_policy() {
 			Match:        policy.Match{Paths: []string{"/login"}, Methods: []string{"POST"}},
 			Key:          []policy.Part{policy.ClientIP(), policy.Header("X-Account").IfMissing(policy.MissingDeny)},
 			Limits:       []*sluice.Limit{sluice.MustLimit("", sluice.SlidingLog{Rate: sluice.PerMinute(1)})},
-			OnStoreError: policy.FallbackDeny,
+			OnStoreError: sluice.FallbackDeny,
 		},
 	}})
 	if err != nil {

@@ -75,7 +75,7 @@ func TestFallback(t *testing.T) {
 	rate := sluice.PerSecond(1 * mB)
 	for name, make := range movers {
 		synctest.Test(t, func(t *testing.T) {
-			s, err := guard.New(guard.Options{Store: down, Inline: true, Local: store(t), Share: guard.Share{Of: 1, Parts: 4}})
+			s, err := guard.New(guard.Options{Store: down, Inline: true, Local: store(t), Share: sluice.Share{Of: 1, Parts: 4}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +92,7 @@ func TestFallback(t *testing.T) {
 				t.Errorf("%s: %.0f bytes; a fourth of the rate gives %.0f", name, got, want)
 			}
 		})
-		s, err := guard.New(guard.Options{Store: down, Inline: true, Local: store(t), Fallback: func(*sluice.Limit) guard.Fallback { return guard.Deny }})
+		s, err := guard.New(guard.Options{Store: down, Inline: true, Local: store(t), Fallback: func(*sluice.Limit) sluice.Fallback { return sluice.FallbackDeny }})
 		if err != nil {
 			t.Fatal(err)
 		}

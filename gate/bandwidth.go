@@ -62,7 +62,7 @@ func (f *Flows) Of(ctx context.Context, v *policy.Verdict) (down, up []bandwidth
 }
 
 func (f *Flows) limiters(ctx context.Context, r *policy.Rule) limiters {
-	id := paced{r.Name, *r.Bandwidth, r.OnStoreError == policy.FallbackDeny}
+	id := paced{r.Name, *r.Bandwidth, r.OnStoreError == sluice.FallbackDeny}
 	f.mu.RLock()
 	l, ok := f.known[id]
 	f.mu.RUnlock()

@@ -15,7 +15,7 @@ import (
 )
 
 // pacedEdge returns an edge with one rule that has a bandwidth and one rule without.
-func pacedEdge(tb testing.TB, store sluice.Store, b policy.Bandwidth, fallback policy.Fallback) *edge {
+func pacedEdge(tb testing.TB, store sluice.Store, b policy.Bandwidth, fallback sluice.Fallback) *edge {
 	tb.Helper()
 	return newEdge(tb, store, gate.Options{},
 		policy.Rule{Name: "paced", Bandwidth: &b, OnStoreError: fallback},
@@ -48,7 +48,7 @@ func TestFlows(t *testing.T) {
 			{"b", true, 1970 * time.Millisecond},
 			{"b", true, 2 * time.Second},
 		} {
-			e := pacedEdge(t, store, b, policy.FallbackDefault) // as after a reload
+			e := pacedEdge(t, store, b, sluice.FallbackDefault) // as after a reload
 			v := e.decide(t.Context(), c.key)
 			down, up := flows.Of(t.Context(), &v)
 			if len(down) != 1 || len(up) != 1 {
@@ -68,7 +68,7 @@ func TestFlows(t *testing.T) {
 // TestFlowsOneWay paces only the direction that has a rate.
 func TestFlowsOneWay(t *testing.T) {
 	store := bubbleStore(t)
-	e := pacedEdge(t, store, policy.Bandwidth{Up: sluice.PerSecond(1000)}, policy.FallbackDefault)
+	e := pacedEdge(t, store, policy.Bandwidth{Up: sluice.PerSecond(1000)}, sluice.FallbackDefault)
 	v := e.decide(t.Context(), "a")
 	down, up := gate.NewFlows(store, nil).Of(t.Context(), &v)
 	if len(down) != 0 || len(up) != 1 {
@@ -83,7 +83,7 @@ func TestFlowsOneWay(t *testing.T) {
 // fallback sets, and reports the error.
 func TestFlowsStoreError(t *testing.T) {
 	down := errors.New("the store is down")
-	for fallback, want := range map[policy.Fallback]error{policy.FallbackDefault: nil, policy.FallbackDeny: down} {
+	for fallback, want := range map[sluice.Fallback]error{sluice.FallbackDefault: nil, sluice.FallbackDeny: down} {
 		store := &brokenStore{Store: bubbleStore(t)}
 		e := pacedEdge(t, store, policy.Bandwidth{Down: sluice.PerSecond(1000)}, fallback)
 		v := e.decide(t.Context(), "a")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -75,13 +74,12 @@ func New(store sluice.Store, o Options) (*Gate, error) {
 	return g, nil
 }
 
-// SetShare replaces Options.Share. It returns an error, and changes nothing, for a share that is not more than 0 and at
-// most 1.
-func (g *Gate) SetShare(share float64) error {
-	if err := checkShare(share); err != nil {
-		return err
+// SetShare replaces Options.Share. It returns an error, and changes nothing, for a share that is not one.
+func (g *Gate) SetShare(share sluice.Share) error {
+	if err := share.Check(); err != nil {
+		return fmt.Errorf("gate: SetShare: %w", err)
 	}
-	g.pressures.share.Store(math.Float64bits(share))
+	g.pressures.setShare(share)
 	return nil
 }
 

@@ -22,8 +22,8 @@ func TestOptions(t *testing.T) {
 	}{
 		{gate.Options{MaxWaiting: -1}, "MaxWaiting is -1; give 1 or more"},
 		{gate.Options{Window: 1}, "Window is 1ns; give 1ms or more"},
-		{gate.Options{Share: 1.5}, "Share is 1.5; give more than 0, up to 1"},
-		{gate.Options{Share: -1}, "Share is -1"},
+		{gate.Options{Share: sluice.Share{Of: 3, Parts: 2}}, "Share: sluice: share is 3/2; give more than 0 and up to 1"},
+		{gate.Options{Share: sluice.Share{Of: -1, Parts: 1}}, "share is -1/1"},
 	} {
 		if _, err := gate.New(nil, c.o); err == nil || !strings.HasPrefix(err.Error(), "gate: Options.") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c.o, err)

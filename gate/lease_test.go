@@ -239,14 +239,14 @@ func TestStoreFailsWhileRequestsWait(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		store    scripted
-		fallback policy.Fallback
+		fallback sluice.Fallback
 		want     error
 		reason   sluice.Reason
 		reported int
 	}{
 		{"in time", scripted{next: sluice.Decision{Allowed: true}}, 0, nil, 0, 0},
-		{"outage, allow", scripted{err: outage}, policy.FallbackAllow, nil, 0, 1},
-		{"outage, deny", scripted{err: outage}, policy.FallbackDeny, outage, sluice.ReasonStoreError, 0},
+		{"outage, allow", scripted{err: outage}, sluice.FallbackAllow, nil, 0, 1},
+		{"outage, deny", scripted{err: outage}, sluice.FallbackDeny, outage, sluice.ReasonStoreError, 0},
 		{"lost", scripted{next: sluice.Decision{Reason: sluice.ReasonLimited}}, 0, sluice.ErrLeaseLost, sluice.ReasonLimited, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -22,7 +23,7 @@ type Options struct {
 	Window time.Duration
 	// Share is this process's part of each limit: 1/N if N processes share a store evenly. Pressure is
 	// the demand of this process divided by its share. Default: 1.
-	Share float64
+	Share sluice.Share
 	// Counts reports whether a handled request counts. A request must also count for its rules: see
 	// policy.Rule.CountStatus. The charges of a request that does not count are given back. It must be
 	// safe for concurrent use. Default: all count.
@@ -46,14 +47,15 @@ func (o *Options) complete() error {
 		return fmt.Errorf("gate: Options.MaxWaiting is %d; give 1 or more, or 0 for the default; to let none wait, give a negative MaxDelay", o.MaxWaiting)
 	case o.Window != 0 && o.Window < leastWindow:
 		return fmt.Errorf("gate: Options.Window is %v; give %v or more, or 0 for %v", o.Window, leastWindow, defaultWindow)
-	case o.Share != 0 && !(o.Share > 0 && o.Share <= 1):
-		return fmt.Errorf("gate: Options.Share is %v; give more than 0, up to 1", o.Share)
 	}
 	if o.Window == 0 {
 		o.Window = defaultWindow
 	}
-	if o.Share == 0 {
-		o.Share = 1
+	if o.Share == (sluice.Share{}) {
+		o.Share = sluice.Share{Of: 1, Parts: 1}
+	}
+	if err := o.Share.Check(); err != nil {
+		return fmt.Errorf("gate: Options.Share: %w", err)
 	}
 	if o.OnError == nil {
 		o.OnError = func(context.Context, error) {}

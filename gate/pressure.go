@@ -25,9 +25,13 @@ type pressures struct {
 // leastSweep is how many rules are kept before idle rules are forgotten.
 const leastSweep = 1024
 
-func (p *pressures) init(window time.Duration, share float64) {
+func (p *pressures) init(window time.Duration, share sluice.Share) {
 	p.window, p.start, p.sweep = window, time.Now(), leastSweep
-	p.share.Store(math.Float64bits(share))
+	p.setShare(share)
+}
+
+func (p *pressures) setShare(s sluice.Share) {
+	p.share.Store(math.Float64bits(float64(s.Of) / float64(s.Parts)))
 }
 
 // now returns the time since the start, never zero.

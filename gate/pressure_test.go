@@ -114,7 +114,7 @@ func TestPressureOnLeases(t *testing.T) {
 // One of several processes measures demand against its share of the limit.
 func TestPressureOfAShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEdge(t, bubbleStore(t), gate.Options{Share: 0.25, Window: time.Second}, policy.Rule{Name: "r", Limits: limit(sluice.FixedWindow{Rate: sluice.PerSecond(8)})})
+		e := newEdge(t, bubbleStore(t), gate.Options{Share: sluice.Share{Of: 1, Parts: 4}, Window: time.Second}, policy.Rule{Name: "r", Limits: limit(sluice.FixedWindow{Rate: sluice.PerSecond(8)})})
 		for range 4 {
 			e.enter(t.Context(), "a")
 		}

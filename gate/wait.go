@@ -151,7 +151,7 @@ func (g *Gate) await(ctx context.Context, r *policy.LimitResult, began time.Time
 		switch {
 		case ctx.Err() != nil:
 			return &blocked{result: r, err: ctx.Err(), wait: wait}
-		case err != nil && r.Rule != nil && r.Rule.OnStoreError == policy.FallbackDeny:
+		case err != nil && r.Rule != nil && r.Rule.OnStoreError == sluice.FallbackDeny:
 			return &blocked{result: r, err: err, wait: wait, failed: true}
 		case err != nil:
 			// The request holds its lease, and the rule lets requests pass when the store cannot

@@ -117,7 +117,7 @@ func TestDeciderErrors(t *testing.T) {
 		"KeyOptions.Key":          {Store: store, Limits: limits},
 		"MaxWait":                 {Store: store, Limits: limits, Key: key, MaxWait: -2},
 		"bans all clients":        {Store: store, Limits: limits, Key: key, Ban: &sluice.Ban{After: 1, Within: time.Hour, For: time.Hour}},
-		"KeyOptions.OnStoreError": {Store: store, Limits: limits, Key: key, OnStoreError: policy.FallbackLocal},
+		"KeyOptions.OnStoreError": {Store: store, Limits: limits, Key: key, OnStoreError: sluice.FallbackLocal},
 	} {
 		if _, err := grpclimit.NewKeyDecider(o); err == nil || !strings.HasPrefix(err.Error(), "grpclimit: ") || !strings.Contains(err.Error(), text) {
 			t.Errorf("%s: %v", text, err)

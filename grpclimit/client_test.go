@@ -242,7 +242,7 @@ func TestClientOptions(t *testing.T) {
 	var reported error
 	own := status.Error(codes.Aborted, "mine")
 	d := must(grpclimit.NewKeyDecider(grpclimit.KeyOptions{
-		Store: failing{}, Limits: []*sluice.Limit{perDay(1)}, Key: []policy.Part{policy.Constant("all")}, OnStoreError: policy.FallbackDeny,
+		Store: failing{}, Limits: []*sluice.Limit{perDay(1)}, Key: []policy.Part{policy.Constant("all")}, OnStoreError: sluice.FallbackDeny,
 	}))
 	c := must(grpclimit.NewClient(d, grpclimit.ClientOptions{
 		OnError:  func(_ *grpclimit.Call, err error) { reported = err },

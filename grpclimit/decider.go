@@ -106,7 +106,7 @@ type KeyOptions struct {
 	// OnStoreError is what happens to a call when the store cannot decide. Default: FallbackAllow,
 	// because a limiter that fails should not take the service with it. Use FallbackDeny for work that
 	// must not run unlimited. FallbackLocal is not accepted.
-	OnStoreError policy.Fallback
+	OnStoreError sluice.Fallback
 }
 
 // NewKeyDecider returns a decider by limits that hold for each key.

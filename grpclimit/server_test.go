@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/gate"
@@ -204,7 +204,7 @@ func (failing) Decide(context.Context, sluice.Request) (sluice.Decision, error) 
 }
 
 func TestOnStoreError(t *testing.T) {
-	for fallback, code := range map[policy.Fallback]codes.Code{policy.FallbackDefault: codes.OK, policy.FallbackAllow: codes.OK, policy.FallbackDeny: codes.Unavailable} {
+	for fallback, code := range map[sluice.Fallback]codes.Code{sluice.FallbackDefault: codes.OK, sluice.FallbackAllow: codes.OK, sluice.FallbackDeny: codes.Unavailable} {
 		var reported error
 		d := must(grpclimit.NewKeyDecider(grpclimit.KeyOptions{
 			Store: failing{}, Limits: []*sluice.Limit{perDay(1)}, Key: []policy.Part{policy.Constant("all")}, OnStoreError: fallback,

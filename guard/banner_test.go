@@ -94,7 +94,7 @@ func TestBansPassThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(t, nil)
 		f := banning{&fake{Store: m}, m}
-		h := build(t, guard.Options{Store: f, Default: guard.Local, Share: guard.Share{Of: 1, Parts: 2}})
+		h := build(t, guard.Options{Store: f, Default: sluice.FallbackLocal, Share: sluice.Share{Of: 1, Parts: 2}})
 		h.fake = f.fake
 		r := sluice.Request{Limit: other, Key: key, Cost: 1, Ban: &sluice.Ban{}}
 		banned := func(when string, want bool) {
@@ -145,7 +145,7 @@ func TestListsOpenNoBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(t, nil)
 		f := banning{&fake{Store: m}, m}
-		h := build(t, guard.Options{Store: f, Default: guard.Deny})
+		h := build(t, guard.Options{Store: f, Default: sluice.FallbackDeny})
 		for _, x := range []struct {
 			fault fault
 			want  error
@@ -157,7 +157,7 @@ func TestListsOpenNoBreaker(t *testing.T) {
 				}
 			}
 			f.set(nil)
-			if d := h.take(other, 1); !d.Allowed || h.State() != guard.Closed {
+			if d := h.take(other, 1); !d.Allowed || h.State() != guard.StateClosed {
 				t.Errorf("after lists that failed: %+v, %v", d, h.State())
 			}
 		}
@@ -173,7 +173,7 @@ func TestListsOpenNoBreaker(t *testing.T) {
 		}
 		close(release)
 		f.set(nil)
-		if h.State() != guard.Closed {
+		if h.State() != guard.StateClosed {
 			t.Errorf("the breaker is %v", h.State())
 		}
 	})
@@ -189,7 +189,7 @@ func TestNoBanner(t *testing.T) {
 			t.Errorf("no Banner: %v", err)
 		}
 	}
-	if h.State() != guard.Closed {
+	if h.State() != guard.StateClosed {
 		t.Errorf("the breaker is %v", h.State())
 	}
 }

@@ -18,8 +18,8 @@ import (
 
 // Each request of a batch has its own fallback, and all are charged or none.
 func TestBatch(t *testing.T) {
-	fallback := by(map[string]guard.Fallback{
-		"local": guard.Local, "local too": guard.Local, "allow": guard.Allow, "deny": guard.Deny,
+	fallback := by(map[string]sluice.Fallback{
+		"local": sluice.FallbackLocal, "local too": sluice.FallbackLocal, "allow": sluice.FallbackAllow, "deny": sluice.FallbackDeny,
 	})
 	of := func(name string) *sluice.Limit { return limit(name, sluice.FixedWindow{Rate: sluice.PerDay(10)}) }
 	decide := func(name string, cost int64) sluice.Request {
@@ -118,7 +118,7 @@ func (h *house) used(name string, want int64) {
 // nothing is charged.
 func TestBatchDeniedInPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, guard.Options{Fallback: by(map[string]guard.Fallback{"local": guard.Local, "allow": guard.Allow})})
+		h := build(t, guard.Options{Fallback: by(map[string]sluice.Fallback{"local": sluice.FallbackLocal, "allow": sluice.FallbackAllow})})
 		of := func(name string) *sluice.Limit { return limit(name, sluice.FixedWindow{Rate: sluice.PerDay(10)}) }
 		denied := sluice.Decision{Reason: sluice.ReasonLimited, Limit: 10, RetryAfter: time.Hour, ResetAfter: time.Hour}
 		h.fake.set(func(context.Context) error {
@@ -146,7 +146,7 @@ func TestBatchDeniedInPart(t *testing.T) {
 // A store that waits for one of its servers can say what another one has denied only when time is up.
 func TestBatchDeniedInPartAtTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, guard.Options{Default: guard.Allow})
+		h := build(t, guard.Options{Default: sluice.FallbackAllow})
 		h.fake.set(func(ctx context.Context) error {
 			<-ctx.Done()
 			return &driver.DenialError{Denied: map[int]sluice.Decision{0: {Reason: sluice.ReasonLimited}}, Err: ctx.Err()}
@@ -190,7 +190,7 @@ func TestForeignStateAmongShadows(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	s, err := guard.New(guard.Options{Store: spoiled{store}, Default: guard.Deny})
+	s, err := guard.New(guard.Options{Store: spoiled{store}, Default: sluice.FallbackDeny})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestForeignStateAmongShadows(t *testing.T) {
 			t.Errorf("shadow %d: %+v", i, d)
 		}
 	}
-	if st := s.Stats(); st.State != guard.Closed || st.Denied != 1 {
+	if st := s.Stats(); st.State != guard.StateClosed || st.Denied != 1 {
 		t.Errorf("%+v", st)
 	}
 	rs[0].Shadow = false // the batch is one decision again

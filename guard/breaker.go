@@ -13,20 +13,20 @@ type State uint8
 
 // The states.
 const (
-	// Closed: the guard calls the store.
-	Closed State = iota
-	// Open: the store fails. The guard does not call it until some time has passed.
-	Open
-	// HalfOpen: one call, the probe, is in progress. All other requests fall back.
-	HalfOpen
+	// StateClosed: the guard calls the store.
+	StateClosed State = iota
+	// StateOpen: the store fails. The guard does not call it until some time has passed.
+	StateOpen
+	// StateHalfOpen: one call, the probe, is in progress. All other requests fall back.
+	StateHalfOpen
 )
 
 // String returns the state as one word.
 func (s State) String() string {
 	switch s {
-	case Closed:
+	case StateClosed:
 		return "closed"
-	case Open:
+	case StateOpen:
 		return "open"
 	default:
 		return "half-open"
@@ -112,9 +112,9 @@ func (b *breaker) state() State { return stateOf(b.word.Load()) }
 func (b *breaker) enter() (p permit, ok bool) {
 	word := b.word.Load()
 	switch stateOf(word) {
-	case Closed:
+	case StateClosed:
 		return permit{word: word}, true
-	case Open:
+	case StateOpen:
 		return b.probe()
 	default:
 		return p, false
@@ -126,10 +126,10 @@ func (b *breaker) probe() (p permit, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	if b.state() != Open || now.Before(b.next) {
+	if b.state() != StateOpen || now.Before(b.next) {
 		return p, false
 	}
-	return permit{b.move(HalfOpen, now, nil), true}, true
+	return permit{b.move(StateHalfOpen, now, nil), true}, true
 }
 
 // succeed reports that a call did not fail.
@@ -142,13 +142,13 @@ func (b *breaker) succeed(p permit) {
 		}
 		return
 	}
-	b.end(Closed, nil, 0)
+	b.end(StateClosed, nil, 0)
 }
 
 // fail reports that a call failed.
 func (b *breaker) fail(p permit, why error) {
 	if p.probe {
-		b.end(Open, why, b.pause())
+		b.end(StateOpen, why, b.pause())
 		return
 	}
 	now := time.Now()
@@ -169,7 +169,7 @@ func (b *breaker) fail(p permit, why error) {
 	}
 	b.opened.Add(1)
 	b.next = now.Add(b.pause())
-	b.move(Open, now, why)
+	b.move(StateOpen, now, why)
 	b.mu.Unlock()
 	b.hooks.deliver()
 }
@@ -177,15 +177,15 @@ func (b *breaker) fail(p permit, why error) {
 // giveUp reports that a call has no outcome, because its caller left.
 func (b *breaker) giveUp(p permit) {
 	if p.probe {
-		b.end(Open, errGivenUp, 0)
+		b.end(StateOpen, errGivenUp, 0)
 	}
 }
 
-// end leaves the state HalfOpen. Only the outcome of the probe does that.
+// end leaves the state StateHalfOpen. Only the outcome of the probe does that.
 func (b *breaker) end(to State, why error, pause time.Duration) {
 	b.mu.Lock()
 	now := time.Now()
-	if to == Open {
+	if to == StateOpen {
 		b.next = now.Add(pause)
 		if why != errGivenUp { //nolint:errorlint // it is never wrapped
 			b.last, b.lastAt = why, now
@@ -214,7 +214,7 @@ func (b *breaker) overdue() time.Duration {
 func (b *breaker) untilNext() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.state() != Open {
+	if b.state() != StateOpen {
 		return 0
 	}
 	return max(0, time.Until(b.next))

@@ -25,7 +25,7 @@ func TestOpensOnFailures(t *testing.T) {
 			if d := h.take(other, 1); !d.Allowed || !d.Degraded {
 				t.Fatalf("call %d: %+v", i, d)
 			}
-			if want := i >= 9; (h.State() == guard.Open) != want {
+			if want := i >= 9; (h.State() == guard.StateOpen) != want {
 				t.Fatalf("after call %d: %v", i, h.State())
 			}
 		}
@@ -67,14 +67,14 @@ func TestOpensOnSilence(t *testing.T) {
 					}
 				}
 				load(100 * time.Millisecond)
-				if h.State() != guard.Closed || h.Stats().Failed > 0 {
+				if h.State() != guard.StateClosed || h.Stats().Failed > 0 {
 					t.Fatalf("with a store that works: %+v", h.Stats())
 				}
 				h.fake.set(with(t))
 				began := time.Now()
 				load(100 * time.Millisecond)
 				st := h.Stats()
-				if opened := st.Since.Sub(began); st.State != guard.Open || opened > 100*time.Millisecond {
+				if opened := st.Since.Sub(began); st.State != guard.StateOpen || opened > 100*time.Millisecond {
 					t.Errorf("after %v: %+v", opened, st)
 				}
 				wg.Wait()
@@ -128,7 +128,7 @@ func TestStreak(t *testing.T) {
 		h.take(other, 1)
 		h.fake.set(broken)
 		pass(2 * time.Second)
-		for i, want := range []guard.State{guard.Closed, guard.Closed, guard.Open} {
+		for i, want := range []guard.State{guard.StateClosed, guard.StateClosed, guard.StateOpen} {
 			h.take(other, 1)
 			pass(2 * time.Second)
 			if h.State() != want {
@@ -166,7 +166,7 @@ func TestRecovery(t *testing.T) {
 					mended := time.Now()
 					load(time.Second)
 					st := h.Stats()
-					if st.State != guard.Closed || st.Since.Sub(mended) > time.Second {
+					if st.State != guard.StateClosed || st.Since.Sub(mended) > time.Second {
 						t.Errorf("closed %v after the fault: %+v", st.Since.Sub(mended), st)
 					}
 					if d := h.take(other, 1); d.Degraded {
@@ -199,7 +199,7 @@ func TestProbe(t *testing.T) {
 				t.Errorf("the probe came after %v", pause)
 			}
 			pauses[pause] = true
-			if h.State() != guard.HalfOpen {
+			if h.State() != guard.StateHalfOpen {
 				t.Errorf("while it probes: %v", h.State())
 			}
 			began := time.Now()
@@ -209,7 +209,7 @@ func TestProbe(t *testing.T) {
 			if time.Since(began) > 0 || h.fake.calls.Load() != n+1 {
 				t.Errorf("while it probes: %d more calls in %v", h.fake.calls.Load()-n-1, time.Since(began))
 			}
-			for h.State() == guard.HalfOpen {
+			for h.State() == guard.StateHalfOpen {
 				pass(time.Millisecond)
 			}
 		}
@@ -231,11 +231,11 @@ func TestProbeGivenUp(t *testing.T) {
 		if _, err := h.Decide(ctx, sluice.Request{Limit: other, Cost: 1}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the caller of the probe: %v", err)
 		}
-		if h.State() != guard.Open {
+		if h.State() != guard.StateOpen {
 			t.Errorf("then: %v", h.State())
 		}
 		h.fake.set(nil)
-		if d := h.take(other, 1); d.Degraded || h.State() != guard.Closed {
+		if d := h.take(other, 1); d.Degraded || h.State() != guard.StateClosed {
 			t.Errorf("the next call: %+v, %v", d, h.State())
 		}
 	})
@@ -255,7 +255,7 @@ func TestStragglers(t *testing.T) {
 		h.recovery()
 		pass(4 * time.Second)
 		wg.Wait()
-		if st := h.Stats(); st.State != guard.Closed || st.Failed < 50 || st.Opened != 1 {
+		if st := h.Stats(); st.State != guard.StateClosed || st.Failed < 50 || st.Opened != 1 {
 			t.Errorf("%+v", st)
 		}
 	})
@@ -303,7 +303,7 @@ func TestGoexit(t *testing.T) {
 				decide()
 				pass(time.Second) // the last one is a probe
 			}
-			if st := h.Stats(); st.State != guard.Open || st.InFlight != 0 || st.Failed != 3 {
+			if st := h.Stats(); st.State != guard.StateOpen || st.InFlight != 0 || st.Failed != 3 {
 				t.Errorf("inline %t: %+v", inline, st)
 			}
 			h.fake.set(nil)
@@ -334,7 +334,7 @@ func TestAnswersPass(t *testing.T) {
 					t.Fatalf("an end: got %v, want %v", err, want)
 				}
 			}
-			if st := h.Stats(); st.State != guard.Closed || st.Failed > 0 || st.Answered != 90 || h.fake.calls.Load() != 90 {
+			if st := h.Stats(); st.State != guard.StateClosed || st.Failed > 0 || st.Answered != 90 || h.fake.calls.Load() != 90 {
 				t.Errorf("%v: %+v", want, st)
 			}
 		})
@@ -413,12 +413,12 @@ func TestTransitions(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		state := guard.Closed
+		state := guard.StateClosed
 		for i, c := range changes {
 			if c.from != state {
 				t.Fatalf("change %d is from %v, want %v: %v", i, c.from, state, changes)
 			}
-			if isFailure := errors.Is(c.why, errBroken); isFailure != (c.to == guard.Open) {
+			if isFailure := errors.Is(c.why, errBroken); isFailure != (c.to == guard.StateOpen) {
 				t.Errorf("change %d, to %v: %v", i, c.to, c.why)
 			}
 			state = c.to
@@ -431,7 +431,7 @@ func TestTransitions(t *testing.T) {
 
 // A hook panics in its caller, and the next transition is delivered.
 func TestHookPanics(t *testing.T) {
-	for _, at := range []guard.State{guard.Open, guard.HalfOpen, guard.Closed} {
+	for _, at := range []guard.State{guard.StateOpen, guard.StateHalfOpen, guard.StateClosed} {
 		t.Run(at.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var seen []guard.State
@@ -458,9 +458,9 @@ func TestHookPanics(t *testing.T) {
 				pass(time.Second)
 				take()
 				h.recovery()
-				want := []guard.State{guard.Open, guard.HalfOpen, guard.Closed}
-				if at == guard.HalfOpen { // the probe was not made
-					want = []guard.State{guard.Open, guard.HalfOpen, guard.Open, guard.HalfOpen, guard.Closed}
+				want := []guard.State{guard.StateOpen, guard.StateHalfOpen, guard.StateClosed}
+				if at == guard.StateHalfOpen { // the probe was not made
+					want = []guard.State{guard.StateOpen, guard.StateHalfOpen, guard.StateOpen, guard.StateHalfOpen, guard.StateClosed}
 				}
 				if !slices.Equal(seen, want) || recovered != 1 || h.Stats().InFlight != 0 {
 					t.Errorf("the hook saw %v, %d panics: %+v", seen, recovered, h.Stats())
@@ -480,7 +480,7 @@ func TestForeignStateOpensNothing(t *testing.T) {
 				t.Fatalf("call %d: %+v", i, d)
 			}
 		}
-		if st := h.Stats(); st.State != guard.Closed || st.Failed != 0 || h.fake.calls.Load() != 100 {
+		if st := h.Stats(); st.State != guard.StateClosed || st.Failed != 0 || h.fake.calls.Load() != 100 {
 			t.Errorf("%+v after %d calls", st, h.fake.calls.Load())
 		}
 	})

@@ -14,7 +14,7 @@ import (
 // Units go back to the layer that granted them, also when another layer answers by then.
 func TestReservationsAcrossAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, guard.Options{Share: guard.Share{Of: 1, Parts: 2}})
+		h := build(t, guard.Options{Share: sluice.Share{Of: 1, Parts: 2}})
 		ctx := t.Context()
 		l := sluice.NewLimiter(h, window)
 		reserve := func(n int64, degraded bool) *sluice.Reservation {
@@ -72,7 +72,7 @@ func TestReservationsAcrossAnOutage(t *testing.T) {
 // A reservation that waits has the numbers of the local limit: its ticks, and its floor.
 func TestLocalReservationInDebt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, guard.Options{Share: guard.Share{Of: 1, Parts: 3}})
+		h := build(t, guard.Options{Share: sluice.Share{Of: 1, Parts: 3}})
 		h.outage()
 		l := limit("debt", sluice.TokenBucket{Rate: sluice.PerSecond(7), Burst: 30})
 		h.take(l, 8)
@@ -120,7 +120,7 @@ func TestLocalOverflow(t *testing.T) {
 // What was allowed without counting ends without effect, on anybody.
 func TestAllowedEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, guard.Options{Default: guard.Allow})
+		h := build(t, guard.Options{Default: sluice.FallbackAllow})
 		ctx := t.Context()
 		h.take(window, 50)
 		h.outage()

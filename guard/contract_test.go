@@ -23,7 +23,7 @@ func runContract(t *testing.T, part storetest.Option) {
 			storetest.Run(t, func(t *testing.T, clock *storetest.Clock) sluice.Store {
 				t.Helper()
 				s, err := guard.New(guard.Options{
-					Store: newMemory(t, clock.Now), Default: guard.Deny, Inline: inline,
+					Store: newMemory(t, clock.Now), Default: sluice.FallbackDeny, Inline: inline,
 					Deadline: time.Minute, // nothing fails here, however slow the machine is
 				})
 				if err != nil {

@@ -24,7 +24,7 @@ func TestDeadline(t *testing.T) {
 	}{{"ignored", false, false}, {"heeded", false, true}, {"inline", true, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := build(t, guard.Options{Inline: c.inline, Default: guard.Allow})
+				h := build(t, guard.Options{Inline: c.inline, Default: sluice.FallbackAllow})
 				release := make(chan struct{})
 				h.fake.set(heedful)
 				if !c.heeds {
@@ -104,7 +104,7 @@ func TestDeadlineOfEnd(t *testing.T) {
 // A batch that was left behind writes nowhere that its caller looks.
 func TestBatchLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, guard.Options{Default: guard.Deny})
+		h := build(t, guard.Options{Default: sluice.FallbackDeny})
 		rs := []sluice.Request{{Limit: other, Key: key, Cost: 1}, {Limit: other, Key: key, Cost: 2}}
 		out := make([]sluice.Decision, 2)
 		release := make(chan struct{})
@@ -129,7 +129,7 @@ func TestBatchLeftBehind(t *testing.T) {
 // Beyond the cap nobody waits.
 func TestInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, guard.Options{MaxInFlight: 4, Default: guard.Allow})
+		h := build(t, guard.Options{MaxInFlight: 4, Default: sluice.FallbackAllow})
 		release := make(chan struct{})
 		h.fake.set(hung(release))
 		var wg sync.WaitGroup
@@ -155,7 +155,7 @@ func TestInFlight(t *testing.T) {
 		if n := h.fake.calls.Load(); n != 4 {
 			t.Errorf("%d calls, want 4", n)
 		}
-		if st := h.Stats(); st.InFlight != 4 || st.Shed != 1002 || st.State != guard.Closed {
+		if st := h.Stats(); st.InFlight != 4 || st.Shed != 1002 || st.State != guard.StateClosed {
 			t.Errorf("%+v", st)
 		}
 		h.fake.set(nil)
@@ -191,7 +191,7 @@ func TestCallersContext(t *testing.T) {
 					}
 					cancel()
 				}
-				if st := h.Stats(); st.State != guard.Closed || st.Failed != 0 || st.GivenUp != 50 || st.Last != nil {
+				if st := h.Stats(); st.State != guard.StateClosed || st.Failed != 0 || st.GivenUp != 50 || st.Last != nil {
 					t.Errorf("%+v", st)
 				}
 			})
@@ -232,7 +232,7 @@ func TestCallersDeadlines(t *testing.T) {
 						t.Fatalf("a caller that left: %v", err)
 					}
 				}
-				if st := h.Stats(); st.State != guard.Open || st.GivenUp != 10 || !errors.Is(st.Last, guard.ErrLate) {
+				if st := h.Stats(); st.State != guard.StateOpen || st.GivenUp != 10 || !errors.Is(st.Last, guard.ErrLate) {
 					t.Fatalf("%+v", st)
 				}
 				if d, err := hasty(); err != nil || !d.Degraded {
@@ -240,7 +240,7 @@ func TestCallersDeadlines(t *testing.T) {
 				}
 				h.fake.set(nil)
 				pass(600 * time.Millisecond)
-				if d, err := hasty(); err != nil || d.Degraded || h.State() != guard.Closed {
+				if d, err := hasty(); err != nil || d.Degraded || h.State() != guard.StateClosed {
 					t.Errorf("%+v, %v, %v; want the store's answer again", d, err, h.State())
 				}
 			})
@@ -270,7 +270,7 @@ func TestCallersDeadlinesAmongOthers(t *testing.T) {
 			}
 			cancel()
 		}
-		if st := h.Stats(); st.State != guard.Closed || st.Failed != 0 || st.GivenUp != 50 || st.Last != nil {
+		if st := h.Stats(); st.State != guard.StateClosed || st.Failed != 0 || st.GivenUp != 50 || st.Last != nil {
 			t.Errorf("%+v", st)
 		}
 	})
@@ -299,7 +299,7 @@ func TestCallersLeave(t *testing.T) {
 						t.Fatalf("got %v", err)
 					}
 				}
-				if st := h.Stats(); (st.State == guard.Open) != c.open || st.GivenUp != 10 {
+				if st := h.Stats(); (st.State == guard.StateOpen) != c.open || st.GivenUp != 10 {
 					t.Errorf("%+v", st)
 				}
 				pass(50 * time.Millisecond) // what was left behind has a deadline too

@@ -21,7 +21,7 @@ func TestGuardReleasesAgain(t *testing.T) {
 	for name, fault := range map[string]fault{"broken": broken, "hangs": heedful, "no reply": lost} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := build(t, guard.Options{Default: guard.Deny})
+				h := build(t, guard.Options{Default: sluice.FallbackDeny})
 				mine := []*sluice.Lease{h.acquire(long, false), h.acquire(long, false), h.acquire(long, false)}
 				h.outage()
 				h.fake.set(fault)
@@ -60,7 +60,7 @@ func TestGuardReleasesAgain(t *testing.T) {
 // A lease that its member has taken again after a Release that failed stays.
 func TestTakenAgainAfterRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, guard.Options{Default: guard.Deny})
+		h := build(t, guard.Options{Default: sluice.FallbackDeny})
 		r := sluice.Request{Limit: leases, Key: key, Cost: 1, Member: 7}
 		d := h.decide(r)
 		h.fake.set(broken)

@@ -39,12 +39,12 @@ func Example() {
 	store, err := guard.New(guard.Options{
 		Store: shared,
 		Local: local,
-		Share: guard.Share{Of: 1, Parts: 4},
-		Fallback: func(l *sluice.Limit) guard.Fallback {
+		Share: sluice.Share{Of: 1, Parts: 4},
+		Fallback: func(l *sluice.Limit) sluice.Fallback {
 			if l.Name() == "login" {
-				return guard.Deny
+				return sluice.FallbackDeny
 			}
-			return guard.Local
+			return sluice.FallbackLocal
 		},
 		Failures: 3,
 		OnTransition: func(from, to guard.State, why error) {
@@ -69,7 +69,7 @@ func Example() {
 	decide(login)
 	decide(api)
 	shared.cut = false
-	for store.State() != guard.Closed { // until a probe has succeeded
+	for store.State() != guard.StateClosed { // until a probe has succeeded
 		<-time.After(10 * time.Millisecond)
 		_, _ = api.Peek(context.Background(), sluice.StringKey("192.0.2.1"))
 	}

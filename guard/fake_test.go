@@ -157,7 +157,7 @@ func (h *house) outage() {
 	h.Helper()
 	h.fake.set(broken)
 	for range 100 {
-		if h.State() == guard.Open {
+		if h.State() == guard.StateOpen {
 			return
 		}
 		h.take(other, 0)
@@ -170,7 +170,7 @@ func (h *house) recovery() {
 	h.Helper()
 	h.fake.set(nil)
 	pass(time.Second)
-	if d := h.take(other, 0); d.Degraded || h.State() != guard.Closed {
+	if d := h.take(other, 0); d.Degraded || h.State() != guard.StateClosed {
 		h.Fatalf("a second after the fault: %+v, %v", d, h.State())
 	}
 }

@@ -12,66 +12,34 @@ import (
 	"github.com/sluicehq/sluice/internal/translate"
 )
 
-// Fallback is what decides about a limit while the store does not.
-type Fallback uint8
-
-// The fallbacks.
-const (
-	// Default uses Options.Default.
-	Default Fallback = iota
-	// Local limits in this process, to its share of the limit. See Share for the numbers.
-	// Bans are counted separately there.
-	Local
-	// Allow admits what the limit could ever admit, as if the key had used nothing.
-	Allow
-	// Deny refuses, with sluice.ReasonStoreError. RetryAfter is the time until the store may
-	// be called again, and a second at least. A request that the limit never admits has
-	// sluice.ReasonNever.
-	Deny
-)
-
-// String returns the fallback as one word.
-func (f Fallback) String() string {
-	switch f {
-	case Local:
-		return "local"
-	case Allow:
-		return "allow"
-	case Deny:
-		return "deny"
-	default:
-		return "default"
-	}
-}
-
 // leastRetry is the least RetryAfter of a request that is denied because the store is down.
 const leastRetry = time.Second
 
 // SetFallback replaces Options.Fallback, for example for a new policy. Decisions in progress
 // may still use the old one. With nil, all limits have Options.Default.
-func (s *Store) SetFallback(f func(l *sluice.Limit) Fallback) { s.fallback.Store(&f) }
+func (s *Store) SetFallback(f func(l *sluice.Limit) sluice.Fallback) { s.fallback.Store(&f) }
 
 // SetShare replaces Options.Share, or returns an error for a share that is not one. The units that keys have used in the
 // local store stay used.
-func (s *Store) SetShare(share Share) error {
-	if err := share.check(); err != nil {
-		return fmt.Errorf("guard: Share %w", err)
+func (s *Store) SetShare(to sluice.Share) error {
+	if err := to.Check(); err != nil {
+		return fmt.Errorf("guard: SetShare: %w", err)
 	}
-	s.scaler.set(share)
+	s.scaler.set(share(to))
 	return nil
 }
 
 // fallbackOf returns the fallback of a limit.
-func (s *Store) fallbackOf(l *sluice.Limit) Fallback {
-	f := Default
+func (s *Store) fallbackOf(l *sluice.Limit) sluice.Fallback {
+	f := sluice.FallbackDefault
 	if of := *s.fallback.Load(); of != nil {
 		f = of(l)
 	}
-	if f == Default || f > Deny {
+	if f == sluice.FallbackDefault || f > sluice.FallbackLocal {
 		f = s.o.Default
 	}
-	if f == Local && s.o.Local == nil {
-		return Allow // see docs/adr/0006
+	if f == sluice.FallbackLocal && s.o.Local == nil {
+		return sluice.FallbackAllow // see docs/adr/0006
 	}
 	return f
 }
@@ -83,10 +51,10 @@ func (s *Store) fallBack(ctx context.Context, r *sluice.Request, why error) (slu
 		return sluice.Decision{}, byStore, err
 	}
 	switch s.fallbackOf(r.Limit) {
-	case Local:
+	case sluice.FallbackLocal:
 		d, err := s.decideLocally(ctx, r, why)
 		return d, byLocal, err
-	case Allow:
+	case sluice.FallbackAllow:
 		return s.allow(r), byNobody, nil
 	default:
 		return s.deny(r), byStore, nil
@@ -94,7 +62,7 @@ func (s *Store) fallBack(ctx context.Context, r *sluice.Request, why error) (slu
 }
 
 // fallBackAll decides a batch that the store did not decide. Requests that the store has
-// certainly denied stay denied. Requests with the fallback Local are one batch of the local
+// certainly denied stay denied. Requests with FallbackLocal are one batch of the local
 // store, which charges it only if no other request is denied. It charges debits in any case.
 func (s *Store) fallBackAll(ctx context.Context, rs []sluice.Request, out []sluice.Decision, why error) error {
 	for i := range rs {
@@ -140,7 +108,7 @@ func (s *Store) fallBackAll(ctx context.Context, rs []sluice.Request, out []slui
 	return nil
 }
 
-// fallBackOne decides one request of a batch, unless its fallback is Local. A lease that is
+// fallBackOne decides one request of a batch, unless its fallback is FallbackLocal. A lease that is
 // held stays with the layer that granted it.
 func (s *Store) fallBackOne(r *sluice.Request, now time.Time) (d sluice.Decision, by layer, isLocal bool) {
 	f := s.fallbackOf(r.Limit)
@@ -151,23 +119,23 @@ func (s *Store) fallBackOne(r *sluice.Request, now time.Time) (d sluice.Decision
 			case byStore:
 				return s.hold(id, r, held, now), byStore, false
 			case byLocal:
-				f = Local
+				f = sluice.FallbackLocal
 			default:
-				f = Allow
+				f = sluice.FallbackAllow
 			}
 		}
 	}
 	switch f {
-	case Local:
+	case sluice.FallbackLocal:
 		return d, byLocal, true
-	case Allow:
+	case sluice.FallbackAllow:
 		return s.allow(r), byNobody, false
 	default:
 		return s.deny(r), byStore, false
 	}
 }
 
-// localBatch decides the requests of a batch whose fallback is Local. Unless charge is set, it
+// localBatch decides the requests of a batch whose fallback is FallbackLocal. Unless charge is set, it
 // charges only shadows, which are decided on their own, and debits.
 func (s *Store) localBatch(ctx context.Context, rs []sluice.Request, out []sluice.Decision, locals []int, charge bool) (allowed bool, err error) {
 	qs, ds := make([]sluice.Request, len(locals)), make([]sluice.Decision, len(locals))

@@ -18,85 +18,85 @@ var (
 )
 
 // by chooses a fallback by the name of the limit, and leaves others to the default.
-func by(names map[string]guard.Fallback) func(*sluice.Limit) guard.Fallback {
-	return func(l *sluice.Limit) guard.Fallback { return names[l.Name()] }
+func by(names map[string]sluice.Fallback) func(*sluice.Limit) sluice.Fallback {
+	return func(l *sluice.Limit) sluice.Fallback { return names[l.Name()] }
 }
 
 func TestLadder(t *testing.T) {
 	const second = time.Second
 	for _, c := range []struct {
 		name     string
-		fallback guard.Fallback
+		fallback sluice.Fallback
 		request  sluice.Request
 		want     sluice.Decision
 	}{
 		{
-			"local", guard.Local,
+			"local", sluice.FallbackLocal,
 			sluice.Request{Limit: bucket, Cost: 2},
 			sluice.Decision{Allowed: true, Limit: 5, Remaining: 3, ResetAfter: 2 * 2400 * time.Millisecond},
 		},
 		{
-			"local, by default", guard.Default,
+			"local, by default", sluice.FallbackDefault,
 			sluice.Request{Limit: window, Cost: 25},
 			sluice.Decision{Allowed: true, Limit: 25, ResetAfter: 24 * time.Hour},
 		},
 		{
-			"local, with a floor", guard.Local,
+			"local, with a floor", sluice.FallbackLocal,
 			sluice.Request{Limit: window, Cost: 5, Floor: 40},
 			sluice.Decision{Allowed: true, Limit: 25, Remaining: 10, ResetAfter: 24 * time.Hour},
 		},
 		{
-			"local, more than a share", guard.Local,
+			"local, more than a share", sluice.FallbackLocal,
 			sluice.Request{Limit: window, Cost: 26},
 			sluice.Decision{Reason: sluice.ReasonLimited, Limit: 25, Remaining: 25, RetryAfter: second},
 		},
 		{
-			"local, never", guard.Local,
+			"local, never", sluice.FallbackLocal,
 			sluice.Request{Limit: window, Cost: 101},
 			sluice.Decision{Reason: sluice.ReasonNever, Limit: 25, Remaining: 25},
 		},
 		{
-			"local, a look", guard.Local,
+			"local, a look", sluice.FallbackLocal,
 			sluice.Request{Limit: window, Cost: 5, Peek: true},
 			sluice.Decision{Allowed: true, Limit: 25, Remaining: 25},
 		},
 		{
-			"allow", guard.Allow,
+			"allow", sluice.FallbackAllow,
 			sluice.Request{Limit: bucket, Cost: 2},
 			sluice.Decision{Allowed: true, Limit: 20, Remaining: 18, ResetAfter: 1200 * time.Millisecond},
 		},
 		{
-			"allow, with a floor", guard.Allow,
+			"allow, with a floor", sluice.FallbackAllow,
 			sluice.Request{Limit: window, Cost: 60, Floor: 40},
 			sluice.Decision{Allowed: true, Limit: 100, ResetAfter: 24 * time.Hour},
 		},
 		{
-			"allow, what waits", guard.Allow,
+			"allow, what waits", sluice.FallbackAllow,
 			sluice.Request{Limit: leaky, Cost: 3},
 			sluice.Decision{Allowed: true, Limit: 9, Remaining: 6, Delay: 200 * time.Millisecond, ResetAfter: 300 * time.Millisecond},
 		},
 		{
-			"allow, never", guard.Allow,
+			"allow, never", sluice.FallbackAllow,
 			sluice.Request{Limit: window, Cost: 61, Floor: 40},
 			sluice.Decision{Reason: sluice.ReasonNever, Limit: 100, Remaining: 60},
 		},
 		{
-			"allow, what must not wait", guard.Allow,
+			"allow, what must not wait", sluice.FallbackAllow,
 			sluice.Request{Limit: leaky, Cost: 3, MaxWait: sluice.NoWait},
 			sluice.Decision{Reason: sluice.ReasonNever, Limit: 9, Remaining: 1},
 		},
 		{
-			"allow, a look", guard.Allow,
+			"allow, a look", sluice.FallbackAllow,
 			sluice.Request{Limit: window, Cost: 2, Floor: 40, Peek: true},
 			sluice.Decision{Allowed: true, Limit: 100, Remaining: 60},
 		},
 		{
-			"deny", guard.Deny,
+			"deny", sluice.FallbackDeny,
 			sluice.Request{Limit: bucket, Cost: 1},
 			sluice.Decision{Reason: sluice.ReasonStoreError, Limit: 20, RetryAfter: second},
 		},
 		{
-			"deny, never", guard.Deny,
+			"deny, never", sluice.FallbackDeny,
 			sluice.Request{Limit: bucket, Cost: 21},
 			sluice.Decision{Reason: sluice.ReasonNever, Limit: 20},
 		},
@@ -109,8 +109,8 @@ func TestLadder(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := build(t, guard.Options{
-					Share:    guard.Share{Of: 1, Parts: 4},
-					Fallback: func(*sluice.Limit) guard.Fallback { return c.fallback },
+					Share:    sluice.Share{Of: 1, Parts: 4},
+					Fallback: func(*sluice.Limit) sluice.Fallback { return c.fallback },
 				})
 				h.fake.set(broken)
 				c.request.Key = key
@@ -144,7 +144,7 @@ func TestLadder(t *testing.T) {
 // A denied request can be retried when the store may be called again.
 func TestRetryAfterOfDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, guard.Options{Retry: 20 * time.Second, Default: guard.Deny})
+		h := build(t, guard.Options{Retry: 20 * time.Second, Default: sluice.FallbackDeny})
 		h.outage()
 		d := h.take(other, 1)
 		if d.RetryAfter < 10*time.Second || d.RetryAfter > 20*time.Second {
@@ -165,7 +165,7 @@ func TestRetryAfterOfDenied(t *testing.T) {
 // An invalid request is refused by every fallback.
 func TestFallbackChecks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, guard.Options{Default: guard.Allow})
+		h := build(t, guard.Options{Default: sluice.FallbackAllow})
 		h.outage()
 		for _, r := range []sluice.Request{
 			{},
@@ -195,7 +195,7 @@ func TestFallbackChecks(t *testing.T) {
 func TestNoLocal(t *testing.T) {
 	f := &fake{Store: newMemory(t, nil)}
 	f.set(broken)
-	s, err := guard.New(guard.Options{Store: f, Fallback: by(map[string]guard.Fallback{"bucket": guard.Local})})
+	s, err := guard.New(guard.Options{Store: f, Fallback: by(map[string]sluice.Fallback{"bucket": sluice.FallbackLocal})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func TestLocalFails(t *testing.T) {
 // The fallback can be replaced while it is used.
 func TestSetFallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, guard.Options{Fallback: by(map[string]guard.Fallback{"other": guard.Deny})})
+		h := build(t, guard.Options{Fallback: by(map[string]sluice.Fallback{"other": sluice.FallbackDeny})})
 		h.outage()
 		done := make(chan struct{})
 		go func() {
@@ -254,7 +254,7 @@ func TestSetFallback(t *testing.T) {
 		}()
 		for range 100 {
 			h.SetFallback(nil)
-			h.SetFallback(by(map[string]guard.Fallback{"other": guard.Allow}))
+			h.SetFallback(by(map[string]sluice.Fallback{"other": sluice.FallbackAllow}))
 		}
 		<-done
 		if d := h.take(other, 1); !d.Allowed || d.Limit != other.Capacity() {
@@ -271,7 +271,7 @@ func TestSetFallback(t *testing.T) {
 func TestNamesDoNotCollide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		both := &fake{Store: newMemory(t, nil)}
-		h := build(t, guard.Options{Store: both, Local: both.Store, Share: guard.Share{Of: 1, Parts: 2}})
+		h := build(t, guard.Options{Store: both, Local: both.Store, Share: sluice.Share{Of: 1, Parts: 2}})
 		h.take(window, 60)
 		both.set(broken)
 		if d := h.take(window, 50); !d.Allowed || d.Remaining != 0 {
@@ -314,7 +314,7 @@ func TestSharesAddUp(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fleet := make([]*house, 3)
 				for i := range fleet {
-					fleet[i] = build(t, guard.Options{Share: guard.Share{Of: 1, Parts: 3}})
+					fleet[i] = build(t, guard.Options{Share: sluice.Share{Of: 1, Parts: 3}})
 					fleet[i].fake.set(broken)
 				}
 				member := uint64(0)
@@ -350,7 +350,7 @@ func TestSharesAddUp(t *testing.T) {
 // A share that changes holds for later decisions, and what keys have used stays used.
 func TestSetShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, guard.Options{Share: guard.Share{Of: 1, Parts: 4}, Default: guard.Local})
+		h := build(t, guard.Options{Share: sluice.Share{Of: 1, Parts: 4}, Default: sluice.FallbackLocal})
 		h.outage()
 		l := limit("shared", sluice.FixedWindow{Rate: sluice.PerDay(8)})
 		pass := func() (n int) {
@@ -362,13 +362,13 @@ func TestSetShare(t *testing.T) {
 		if n := pass(); n != 2 {
 			t.Errorf("a quarter of 8 is %d", n)
 		}
-		if err := h.SetShare(guard.Share{Of: 1, Parts: 2}); err != nil {
+		if err := h.SetShare(sluice.Share{Of: 1, Parts: 2}); err != nil {
 			t.Fatal(err)
 		}
 		if n := pass(); n != 2 {
 			t.Errorf("after 2 of a half of 8, %d pass", n)
 		}
-		if err := h.SetShare(guard.Share{Of: 5, Parts: 4}); err == nil {
+		if err := h.SetShare(sluice.Share{Of: 5, Parts: 4}); err == nil {
 			t.Error("a share of more than one was accepted")
 		}
 	})

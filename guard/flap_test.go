@@ -28,7 +28,7 @@ func TestFlapsAddTheShare(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := limit("flap", sluice.TokenBucket{Rate: sluice.PerSecond(rate), Burst: c.burst})
-				h := build(t, guard.Options{Share: guard.Share{Of: 1, Parts: 4}})
+				h := build(t, guard.Options{Share: sluice.Share{Of: 1, Parts: 4}})
 				admitted, began := int64(0), time.Now()
 				for i := range 2000 * lasting {
 					if now := time.Duration(i) * 500 * time.Microsecond; now%c.each < c.down {

@@ -95,28 +95,28 @@ func (ls *lanes) listing() *lane {
 // idleShard is how long a shard that fails counts without requests. Then it may no longer exist.
 const idleShard = time.Minute
 
-// stateOf returns the state of a lane's breaker, and Closed for a shard that may no longer exist.
+// stateOf returns the state of a lane's breaker, and StateClosed for a shard that may no longer exist.
 func (ls *lanes) stateOf(l *lane) State {
 	state := l.breaker.state()
-	if state == Open && ls.sharded != nil && l.breaker.overdue() > idleShard {
-		return Closed
+	if state == StateOpen && ls.sharded != nil && l.breaker.overdue() > idleShard {
+		return StateClosed
 	}
 	return state
 }
 
-// state returns Closed if the breakers of all shards are, and otherwise Open, or HalfOpen if none
-// is Open.
+// state returns StateClosed if the breakers of all shards are, and otherwise StateOpen, or StateHalfOpen if none
+// is StateOpen.
 func (ls *lanes) state() State {
-	worst := Closed
+	worst := StateClosed
 	ls.each(func(_ int, l *lane) {
 		switch ls.stateOf(l) {
-		case Open:
-			worst = Open
-		case HalfOpen:
-			if worst == Closed {
-				worst = HalfOpen
+		case StateOpen:
+			worst = StateOpen
+		case StateHalfOpen:
+			if worst == StateClosed {
+				worst = StateHalfOpen
 			}
-		case Closed:
+		case StateClosed:
 		}
 	})
 	return worst
@@ -130,7 +130,7 @@ func (ls *lanes) stats(st *Stats) {
 		l.breaker.stats(st, &failedAt)
 		st.InFlight += int(l.inFlight.Load())
 		st.Shards++
-		if ls.stateOf(l) != Closed {
+		if ls.stateOf(l) != StateClosed {
 			st.Failing++
 		}
 	})
@@ -267,11 +267,11 @@ func (c *call) failSilent(why error) {
 	}
 }
 
-// Failing returns the shards whose breakers are not Closed. A store that is not Sharded is shard 0.
+// Failing returns the shards whose breakers are not StateClosed. A store that is not Sharded is shard 0.
 func (s *Store) Failing() []int {
 	var all []int
 	s.lanes.each(func(shard int, l *lane) {
-		if s.lanes.stateOf(l) != Closed {
+		if s.lanes.stateOf(l) != StateClosed {
 			all = append(all, shard)
 		}
 	})

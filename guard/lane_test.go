@@ -116,7 +116,7 @@ func TestShardsFailAlone(t *testing.T) {
 					t.Fatal("the store decided about b, or not about a or c")
 				}
 			}
-			if st := c.Stats(); c.State() != guard.Open || st.Failing != 1 || st.Shards != 3 || !slices.Equal(c.Failing(), []int{1}) {
+			if st := c.Stats(); c.State() != guard.StateOpen || st.Failing != 1 || st.Shards != 3 || !slices.Equal(c.Failing(), []int{1}) {
 				t.Errorf("%v, %+v, failing: %v", c.State(), st, c.Failing())
 			}
 			began := time.Now()
@@ -130,7 +130,7 @@ func TestShardsFailAlone(t *testing.T) {
 			}
 			c.set(1, nil)
 			pass(500 * time.Millisecond)
-			if !c.stored("b") || c.State() != guard.Closed || len(c.Failing()) != 0 {
+			if !c.stored("b") || c.State() != guard.StateClosed || len(c.Failing()) != 0 {
 				t.Errorf("%v after the fault", c.State())
 			}
 			if want := []string{"closed open", "open half-open", "half-open closed"}; !slices.Equal(turns, want) {
@@ -210,27 +210,27 @@ func TestSplitBatch(t *testing.T) {
 	hold := sluice.Request{Limit: lease, Key: b, Cost: 1, Member: 7}
 	for _, tt := range []struct {
 		name     string
-		fallback guard.Fallback
+		fallback sluice.Fallback
 		rs       []sluice.Request // of the store's shard a, and of shard b, which fails
 		want     string           // a, allowed; d, denied; and a capital for a degraded decision
 		usedA    int64
 		usedB    int64 // locally
 		leases   int64 // locally
 	}{
-		{"allowed", guard.Local, []sluice.Request{take(a, 3), take(b, 4)}, "aA", 3, 4, 0},
-		{"the store denies", guard.Local, []sluice.Request{take(a, 11), take(b, 4)}, "dA", 0, 0, 0},
-		{"the fallback denies", guard.Local, []sluice.Request{take(a, 3), take(b, 11)}, "aD", 0, 0, 0},
-		{"both deny", guard.Local, []sluice.Request{take(b, 11), take(a, 11)}, "Dd", 0, 0, 0},
-		{"deny", guard.Deny, []sluice.Request{take(a, 3), take(b, 4)}, "aD", 0, 0, 0},
-		{"allow", guard.Allow, []sluice.Request{take(b, 4), take(a, 3)}, "Aa", 3, 0, 0},
-		{"a shadow is denied by the store", guard.Local, []sluice.Request{shadow(take(a, 11)), take(b, 4)}, "dA", 0, 4, 0},
-		{"a shadow is denied locally", guard.Local, []sluice.Request{take(a, 3), shadow(take(b, 11))}, "aD", 3, 0, 0},
-		{"shadows are charged", guard.Local, []sluice.Request{shadow(take(a, 3)), take(a, 11), shadow(take(b, 4))}, "adA", 3, 4, 0},
-		{"a look", guard.Local, []sluice.Request{peek(take(a, 3)), peek(take(b, 4)), take(b, 1)}, "aAA", 0, 1, 0},
-		{"a lease", guard.Local, []sluice.Request{take(a, 3), hold}, "aA", 3, 0, 1},
-		{"a debit, and the store denies", guard.Local, []sluice.Request{take(a, 11), debit(take(b, 4))}, "dA", 0, 4, 0},
-		{"a debit of the store, and the fallback denies", guard.Local, []sluice.Request{debit(take(a, 3)), take(b, 11)}, "aD", 3, 0, 0},
-		{"a lease, and the store denies", guard.Local, []sluice.Request{take(a, 11), hold}, "dA", 0, 0, 0},
+		{"allowed", sluice.FallbackLocal, []sluice.Request{take(a, 3), take(b, 4)}, "aA", 3, 4, 0},
+		{"the store denies", sluice.FallbackLocal, []sluice.Request{take(a, 11), take(b, 4)}, "dA", 0, 0, 0},
+		{"the fallback denies", sluice.FallbackLocal, []sluice.Request{take(a, 3), take(b, 11)}, "aD", 0, 0, 0},
+		{"both deny", sluice.FallbackLocal, []sluice.Request{take(b, 11), take(a, 11)}, "Dd", 0, 0, 0},
+		{"deny", sluice.FallbackDeny, []sluice.Request{take(a, 3), take(b, 4)}, "aD", 0, 0, 0},
+		{"allow", sluice.FallbackAllow, []sluice.Request{take(b, 4), take(a, 3)}, "Aa", 3, 0, 0},
+		{"a shadow is denied by the store", sluice.FallbackLocal, []sluice.Request{shadow(take(a, 11)), take(b, 4)}, "dA", 0, 4, 0},
+		{"a shadow is denied locally", sluice.FallbackLocal, []sluice.Request{take(a, 3), shadow(take(b, 11))}, "aD", 3, 0, 0},
+		{"shadows are charged", sluice.FallbackLocal, []sluice.Request{shadow(take(a, 3)), take(a, 11), shadow(take(b, 4))}, "adA", 3, 4, 0},
+		{"a look", sluice.FallbackLocal, []sluice.Request{peek(take(a, 3)), peek(take(b, 4)), take(b, 1)}, "aAA", 0, 1, 0},
+		{"a lease", sluice.FallbackLocal, []sluice.Request{take(a, 3), hold}, "aA", 3, 0, 1},
+		{"a debit, and the store denies", sluice.FallbackLocal, []sluice.Request{take(a, 11), debit(take(b, 4))}, "dA", 0, 4, 0},
+		{"a debit of the store, and the fallback denies", sluice.FallbackLocal, []sluice.Request{debit(take(a, 3)), take(b, 11)}, "aD", 3, 0, 0},
+		{"a lease, and the store denies", sluice.FallbackLocal, []sluice.Request{take(a, 11), hold}, "dA", 0, 0, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -270,7 +270,7 @@ func TestSplitBatch(t *testing.T) {
 				if n := count(few, a); n != tt.usedA {
 					t.Errorf("%d units are used in the store, want %d", n, tt.usedA)
 				}
-				if tt.fallback == guard.Local {
+				if tt.fallback == sluice.FallbackLocal {
 					if n, m := count(few, b), count(lease, b); n != tt.usedB || m != tt.leases {
 						t.Errorf("%d units are used locally and %d leases held, want %d and %d", n, m, tt.usedB, tt.leases)
 					}
@@ -345,11 +345,11 @@ func TestShardThatIsGone(t *testing.T) {
 		for range 10 {
 			c.stored("d")
 		}
-		if c.State() != guard.Open {
+		if c.State() != guard.StateOpen {
 			t.Fatal(c.State())
 		}
 		pass(2 * time.Minute)
-		if st := c.Stats(); c.State() != guard.Closed || st.Failing != 0 || len(c.Failing()) != 0 {
+		if st := c.Stats(); c.State() != guard.StateClosed || st.Failing != 0 || len(c.Failing()) != 0 {
 			t.Errorf("%v, %+v", c.State(), st)
 		}
 	})

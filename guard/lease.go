@@ -16,12 +16,12 @@ type layer uint8
 const (
 	byStore layer = iota
 	byLocal
-	byNobody // Allow
+	byNobody // FallbackAllow
 )
 
 // Receipts of algorithms are times in microseconds, or complements of times. So the three
 // highest bits of At are equal until the year 75,000. This package flips the second highest bit
-// of a receipt from the local store, and the third highest bit of a receipt from Allow.
+// of a receipt from the local store, and the third highest bit of a receipt from FallbackAllow.
 const (
 	localBit  = 1 << 62
 	nobodyBit = 1 << 61
@@ -195,12 +195,12 @@ func (s *Store) decideLease(ctx context.Context, r *sluice.Request) (d sluice.De
 }
 
 // hold decides the renewal of a lease of the store while the store cannot be called. The member
-// keeps the lease, because its work has begun and cannot be undone. With the fallback Deny, it
+// keeps the lease, because its work has begun and cannot be undone. With FallbackDeny, it
 // keeps the lease only until the store may have granted it to another member.
 func (s *Store) hold(id leaseID, r *sluice.Request, held lease, now time.Time) sluice.Decision {
 	ttl := r.Limit.LeaseTTL()
 	ends := now.Add(ttl)
-	if s.fallbackOf(r.Limit) == Deny {
+	if s.fallbackOf(r.Limit) == sluice.FallbackDeny {
 		if !now.Before(held.sure) {
 			return s.deny(r)
 		}

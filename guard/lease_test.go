@@ -40,10 +40,10 @@ func (h *house) renew(l *sluice.Lease, degraded bool) sluice.Decision {
 
 // A lease of the store lives through an outage, and is the store's again afterwards.
 func TestLeaseOfTheStore(t *testing.T) {
-	for _, fallback := range []guard.Fallback{guard.Local, guard.Allow} {
+	for _, fallback := range []sluice.Fallback{sluice.FallbackLocal, sluice.FallbackAllow} {
 		t.Run(fallback.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := build(t, guard.Options{Default: fallback, Share: guard.Share{Of: 1, Parts: 4}})
+				h := build(t, guard.Options{Default: fallback, Share: sluice.Share{Of: 1, Parts: 4}})
 				mine := []*sluice.Lease{h.acquire(leases, false), h.acquire(leases, false), h.acquire(leases, false)}
 				h.outage()
 				// More are held than the share has units, for longer than the time to live.
@@ -93,7 +93,7 @@ func TestLeaseOfTheStore(t *testing.T) {
 // surely holds it.
 func TestLeaseOfTheStoreDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, guard.Options{Default: guard.Deny})
+		h := build(t, guard.Options{Default: sluice.FallbackDeny})
 		mine := h.acquire(leases, false)
 		pass(2 * time.Second)
 		h.renew(mine, false)
@@ -115,7 +115,7 @@ func TestLeaseOfTheStoreDenied(t *testing.T) {
 // The time for which the store certainly holds a lease counts from the request.
 func TestLeaseOfASlowStoreDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, guard.Options{Default: guard.Deny})
+		h := build(t, guard.Options{Default: sluice.FallbackDeny})
 		h.fake.set(slow(40 * time.Millisecond))
 		mine := h.acquire(leases, false)
 		h.fake.set(broken)
@@ -129,7 +129,7 @@ func TestLeaseOfASlowStoreDenied(t *testing.T) {
 // A lease that the store reports as lost is forgotten.
 func TestLeaseLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, guard.Options{Default: guard.Deny})
+		h := build(t, guard.Options{Default: sluice.FallbackDeny})
 		mine := h.acquire(leases, false)
 		if err := h.Reset(t.Context(), leases, key); err != nil {
 			t.Fatal(err)
@@ -154,7 +154,7 @@ func TestLeaseLost(t *testing.T) {
 // A lease of the fallback stays in the local store until it is released.
 func TestLeaseOfTheLocalStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, guard.Options{Share: guard.Share{Of: 1, Parts: 2}})
+		h := build(t, guard.Options{Share: sluice.Share{Of: 1, Parts: 2}})
 		h.outage()
 		a, b := h.acquire(leases, true), h.acquire(leases, true)
 		denied, err := sluice.NewLimiter(h, leases).Acquire(t.Context(), key)
@@ -216,7 +216,7 @@ func TestLeaseTakenAgain(t *testing.T) {
 // A lease that was allowed without counting calls no store.
 func TestLeaseAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, guard.Options{Default: guard.Allow})
+		h := build(t, guard.Options{Default: sluice.FallbackAllow})
 		h.outage()
 		l := h.acquire(leases, true)
 		h.recovery()
@@ -258,7 +258,7 @@ func TestLeaseInTheQueue(t *testing.T) {
 // Looking at a renewal changes nothing.
 func TestPeekAtLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, guard.Options{Share: guard.Share{Of: 1, Parts: 4}})
+		h := build(t, guard.Options{Share: sluice.Share{Of: 1, Parts: 4}})
 		r := sluice.Request{Limit: leases, Key: key, Cost: 1, Member: 1}
 		peek := r
 		peek.Peek = true
@@ -299,7 +299,7 @@ func TestPeekAtLease(t *testing.T) {
 // Leases in batches belong to the layer that answered the batch.
 func TestLeasesInBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, guard.Options{Fallback: by(map[string]guard.Fallback{"nobody": guard.Allow, "never": guard.Deny})})
+		h := build(t, guard.Options{Fallback: by(map[string]sluice.Fallback{"nobody": sluice.FallbackAllow, "never": sluice.FallbackDeny})})
 		ctx := t.Context()
 		nobody := limit("nobody", sluice.Concurrency{Max: 4, TTL: 10 * time.Second})
 		never := limit("never", sluice.Concurrency{Max: 4, TTL: 10 * time.Second})
@@ -391,7 +391,7 @@ func TestLeasesGrantedInBatches(t *testing.T) {
 // The memory of leases is bounded, and leases that have ended make room.
 func TestLeasesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, guard.Options{MaxLeases: 100, Default: guard.Allow})
+		h := build(t, guard.Options{MaxLeases: 100, Default: sluice.FallbackAllow})
 		many := limit("many", sluice.Concurrency{Max: 10_000, TTL: 10 * time.Second})
 		take := func(from, to uint64) {
 			t.Helper()
@@ -442,7 +442,7 @@ func TestLeaseInDoubt(t *testing.T) {
 		},
 	}
 	for name, decide := range decide {
-		for _, fallback := range []guard.Fallback{guard.Local, guard.Allow, guard.Deny} {
+		for _, fallback := range []sluice.Fallback{sluice.FallbackLocal, sluice.FallbackAllow, sluice.FallbackDeny} {
 			t.Run(name+", "+fallback.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					h := build(t, guard.Options{Default: fallback})
@@ -482,7 +482,7 @@ func TestLeaseInDoubt(t *testing.T) {
 // A lease in doubt that a later request gets is kept, because its member has it then.
 func TestLeaseInDoubtTakenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, guard.Options{Default: guard.Deny})
+		h := build(t, guard.Options{Default: sluice.FallbackDeny})
 		r := sluice.Request{Limit: leases, Key: key, Cost: 1, Member: 7}
 		h.fake.set(slow(100 * time.Millisecond))
 		if d := h.decide(r); d.Allowed {
@@ -503,7 +503,7 @@ func TestLeaseInDoubtTakenAgain(t *testing.T) {
 // A lease that is not remembered, because there are too many, may be in use: it is not ended.
 func TestLeaseInDoubtAmongTooMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, guard.Options{Default: guard.Allow, MaxLeases: 1})
+		h := build(t, guard.Options{Default: sluice.FallbackAllow, MaxLeases: 1})
 		r := sluice.Request{Limit: leases, Key: key, Cost: 1}
 		for member := range uint64(2) {
 			r.Member = member + 1

@@ -14,22 +14,32 @@ type Options struct {
 	// a bound on calls in flight of its own. It must not be a guard itself. Its receipts must
 	// come from package algo: times in microseconds, or their complements.
 	Store sluice.Store
-	// Local decides for the fallback Local. It is a bounded store in this process, such as
+	// Local decides for sluice.FallbackLocal. It is a bounded store in this process, such as
 	// memory.New returns. It must not block, because it is called without a deadline. It may
 	// have other users: the guard's limits have names of their own there. Default: none, and
-	// the fallback Local allows.
+	// sluice.FallbackLocal allows.
 	Local sluice.Store
 	// Share is how much of a limit Local may admit by itself, such as 1/4 for one of
 	// four processes. Default: 1/1, so that N processes admit up to N times the limit
 	// while the store is down.
-	Share Share
+	//
+	// It scales each number of a limit. Rates of buckets are exact, or the nearest lower rate
+	// that can be counted. A burst, a debt, the count of a window or log, and the maximum of a
+	// concurrency limit are rounded down, but never below one. Queues are rounded down, and may
+	// become zero. Minimum intervals grow as rates shrink, up to the period. Times do not change.
+	// The floor of a request is rounded down, and leaves at least one unit.
+	//
+	// So N processes with a share of 1/N admit at most the limit together, if each number is N or
+	// more. If a number is smaller than N, each process still has one unit: N in all. A leaky
+	// bucket lets one more unit depart at once in each process.
+	Share sluice.Share
 	// Fallback returns the fallback of each limit. It is called for each decision that the
-	// store did not make, and must be safe for concurrent use. Default: Default for all
+	// store did not make, and must be safe for concurrent use. Default: FallbackDefault for all
 	// limits. See Store.SetFallback.
-	Fallback func(l *sluice.Limit) Fallback
-	// Default is the fallback of limits for which Fallback returns Default. Default: Local if
-	// Options.Local is set, otherwise Allow.
-	Default Fallback
+	Fallback func(l *sluice.Limit) sluice.Fallback
+	// Default is the fallback of limits for which Fallback returns FallbackDefault. Default: FallbackLocal if
+	// Options.Local is set, otherwise FallbackAllow.
+	Default sluice.Fallback
 
 	// Deadline is how long a call of the store may take. It may be up to a 32nd less, because
 	// calls that begin at about the same time share a timer. It should be less than the
@@ -86,21 +96,21 @@ func (o *Options) complete() error {
 			return errors.New("guard: Store or Local is a guard itself, whose receipts could not be distinguished; give the store that it guards")
 		}
 	}
-	if o.Share == (Share{}) {
-		o.Share = Share{1, 1}
+	if o.Share == (sluice.Share{}) {
+		o.Share = sluice.Share{Of: 1, Parts: 1}
 	}
-	if err := o.Share.check(); err != nil {
-		return fmt.Errorf("guard: Share %w", err)
+	if err := o.Share.Check(); err != nil {
+		return fmt.Errorf("guard: Options.Share: %w", err)
 	}
 	switch {
-	case o.Default > Deny:
-		return fmt.Errorf("guard: Default is %d; give Local, Allow or Deny", o.Default)
-	case o.Default == Local && o.Local == nil:
-		return errors.New("guard: Default is Local and there is no Local; give a store such as one of package memory")
-	case o.Default == Default && o.Local != nil:
-		o.Default = Local
-	case o.Default == Default:
-		o.Default = Allow
+	case o.Default > sluice.FallbackLocal:
+		return fmt.Errorf("guard: Default is %d; give sluice.FallbackLocal, FallbackAllow or FallbackDeny", o.Default)
+	case o.Default == sluice.FallbackLocal && o.Local == nil:
+		return errors.New("guard: Default is sluice.FallbackLocal and there is no Local; give a store such as one of package memory")
+	case o.Default == sluice.FallbackDefault && o.Local != nil:
+		o.Default = sluice.FallbackLocal
+	case o.Default == sluice.FallbackDefault:
+		o.Default = sluice.FallbackAllow
 	}
 	for _, d := range []struct {
 		name   string

@@ -18,7 +18,7 @@ import (
 func TestFlapping(t *testing.T) {
 	before := runtime.NumGoroutine()
 	const units = 1000
-	h := build(t, guard.Options{Deadline: 5 * time.Millisecond, Retry: 10 * time.Millisecond, Share: guard.Share{Of: 1, Parts: 10}})
+	h := build(t, guard.Options{Deadline: 5 * time.Millisecond, Retry: 10 * time.Millisecond, Share: sluice.Share{Of: 1, Parts: 10}})
 	exact := limit("exact", sluice.FixedWindow{Rate: sluice.Per(units, 100*365*24*time.Hour)})
 	leases := limit("leases", sluice.Concurrency{Max: 100, TTL: time.Hour})
 	ctx := context.Background()

@@ -1,9 +1,7 @@
 package guard
 
 import (
-	"fmt"
 	"math/big"
-	"strings"
 	"sync"
 	"time"
 
@@ -11,84 +9,23 @@ import (
 	"github.com/sluicehq/sluice/internal/algo"
 )
 
-// Share is a part of a limit, Of/Parts: {1, 4} is a fourth. It is more than zero and at most
-// one. The zero Share means the default.
-//
-// A share scales each number of a limit. Rates of buckets are exact, or the nearest lower rate
-// that can be counted. A burst, a debt, the count of a window or log, and the maximum of a
-// concurrency limit are rounded down, but never below one. Queues are rounded down, and may
-// become zero. Minimum intervals grow as rates shrink, up to the period. Times do not change.
-// The floor of a request is rounded down, and leaves at least one unit.
-//
-// So N processes with a share of 1/N admit at most the limit together, if each number is N or
-// more. If a number is smaller than N, each process still has one unit: N in all. A leaky
-// bucket lets one more unit depart at once in each process.
-type Share struct {
-	// Of and Parts are the share's numerator and denominator: Of parts of Parts, such as 1 and 4. Of is 1 to Parts, and
-	// Parts up to 1,000,000.
-	Of, Parts int64
-}
-
-// maxParts bounds the parts of a share.
-const maxParts = 1_000_000
-
-// ParseShare reads a share written as 1/4, 0.25 or 25%. The error shows the forms.
-func ParseShare(text string) (Share, error) {
-	number, percent := strings.CutSuffix(text, "%")
-	r, ok := new(big.Rat), len(text) <= 32 && !strings.ContainsAny(text, "eEpPxX_")
-	if ok {
-		r, ok = r.SetString(number)
-	}
-	if !ok || percent && strings.Contains(number, "/") {
-		return Share{}, fmt.Errorf("guard: share %q is not a number; write it as in 1/4, 0.25 or 25%%", text)
-	}
-	if percent {
-		r.Mul(r, big.NewRat(1, 100))
-	}
-	if !r.Num().IsInt64() || !r.Denom().IsInt64() {
-		return Share{}, fmt.Errorf("guard: share %q has too many digits; give up to six", text)
-	}
-	s := Share{r.Num().Int64(), r.Denom().Int64()}
-	if err := s.check(); err != nil {
-		return Share{}, fmt.Errorf("guard: share %w", err)
-	}
-	return s, nil
-}
-
-// String returns the share as ParseShare reads it.
-func (s Share) String() string { return fmt.Sprintf("%d/%d", s.Of, s.Parts) }
-
-// MarshalText writes the share as String does, and never returns an error.
-func (s Share) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// UnmarshalText reads a share as ParseShare does, with the same errors.
-func (s *Share) UnmarshalText(text []byte) (err error) {
-	*s, err = ParseShare(string(text))
-	return err
-}
-
-// check returns an error if s is not a share.
-func (s Share) check() error {
-	if s.Of < 1 || s.Parts < s.Of || s.Parts > maxParts {
-		return fmt.Errorf("is %v; give more than 0 and up to 1, of no more than %d parts", s, maxParts)
-	}
-	return nil
-}
+// share scales the numbers of limits: see Options.Share.
+type share sluice.Share
 
 // scaler makes the local versions of limits, and keeps them because stores identify a limit
 // by its pointer.
 type scaler struct {
 	mu    sync.RWMutex
-	share Share
-	cache map[scaleKey]*sluice.Limit // for that share
+	part  share
+	cache map[scaleKey]*sluice.Limit // for that part
 }
 
 // set replaces the share.
-func (s *scaler) set(share Share) {
+func (s *scaler) set(part share) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.share != share {
-		s.share, s.cache = share, nil
+	if s.part != part {
+		s.part, s.cache = part, nil
 	}
 }
 
@@ -110,15 +47,15 @@ func localName(l *sluice.Limit) string { return "guard\x00" + l.Name() }
 func (s *scaler) limit(l *sluice.Limit) *sluice.Limit {
 	key := scaleKey{l.Name(), l.Algorithm()}
 	s.mu.RLock()
-	scaled, share := s.cache[key], s.share
+	scaled, part := s.cache[key], s.part
 	s.mu.RUnlock()
 	if scaled != nil {
 		return scaled
 	}
-	scaled = share.scale(l)
+	scaled = part.scale(l)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if share != s.share {
+	if part != s.part {
 		return scaled
 	}
 	if first := s.cache[key]; first != nil {
@@ -138,13 +75,13 @@ func (s *scaler) floor(l, scaled *sluice.Limit, floor int64) int64 {
 		return floor
 	}
 	s.mu.RLock()
-	share := s.share
+	part := s.part
 	s.mu.RUnlock()
-	return min(share.units(floor), scaled.Capacity()-1)
+	return min(part.units(floor), scaled.Capacity()-1)
 }
 
 // units returns a number of units scaled to the share, rounded down.
-func (s Share) units(n int64) int64 {
+func (s share) units(n int64) int64 {
 	if n < 1<<32 {
 		return n * s.Of / s.Parts // no more than 2⁵²
 	}
@@ -153,10 +90,10 @@ func (s Share) units(n int64) int64 {
 }
 
 // some returns units, but one at least.
-func (s Share) some(n int64) int64 { return max(1, s.units(n)) }
+func (s share) some(n int64) int64 { return max(1, s.units(n)) }
 
 // scale returns the local version of a limit.
-func (s Share) scale(l *sluice.Limit) *sluice.Limit {
+func (s share) scale(l *sluice.Limit) *sluice.Limit {
 	name := localName(l)
 	if s.Of == s.Parts {
 		return sluice.MustLimit(name, l.Algorithm()) // l has these numbers, so they are valid
@@ -178,7 +115,7 @@ const (
 
 // algorithms returns the scaled algorithm, and then similar ones in case its numbers cannot be
 // counted.
-func (s Share) algorithms(a sluice.Algorithm) []sluice.Algorithm {
+func (s share) algorithms(a sluice.Algorithm) []sluice.Algorithm {
 	switch a := a.(type) {
 	case sluice.TokenBucket:
 		a.Burst, a.Debt = s.some(a.Burst), s.some(a.Debt)
@@ -218,10 +155,10 @@ func (s Share) algorithms(a sluice.Algorithm) []sluice.Algorithm {
 }
 
 // counted returns the rate of a scaled count in the same window.
-func (s Share) counted(r sluice.Rate) sluice.Rate { return sluice.Per(s.some(r.Count()), r.Period()) }
+func (s share) counted(r sluice.Rate) sluice.Rate { return sluice.Per(s.some(r.Count()), r.Period()) }
 
 // longer returns a time divided by the share, in whole microseconds, rounded up.
-func (s Share) longer(d time.Duration) time.Duration {
+func (s share) longer(d time.Duration) time.Duration {
 	us := new(big.Int).Mul(big.NewInt(int64(d/time.Microsecond)), big.NewInt(s.Parts))
 	us.Add(us, big.NewInt(s.Of-1)).Quo(us, big.NewInt(s.Of))
 	if !us.IsInt64() || us.Int64() > longestMicros {
@@ -232,7 +169,7 @@ func (s Share) longer(d time.Duration) time.Duration {
 
 // paced returns algorithms of the scaled rate: the exact rate, and then slightly slower rates
 // that can certainly count up to units. No rate has a count above most.
-func (s Share) paced(r sluice.Rate, units, most int64, with func(sluice.Rate) sluice.Algorithm) []sluice.Algorithm {
+func (s share) paced(r sluice.Rate, units, most int64, with func(sluice.Rate) sluice.Algorithm) []sluice.Algorithm {
 	count := new(big.Int).Mul(big.NewInt(r.Count()), big.NewInt(s.Of))
 	period := new(big.Int).Mul(big.NewInt(int64(r.Period()/time.Microsecond)), big.NewInt(s.Parts))
 	var all []sluice.Algorithm

@@ -64,9 +64,9 @@ func TestScaleLaw(t *testing.T) {
 	const rounds = 2000
 	for range rounds {
 		l := anyLimit(r)
-		s := Share{1, 1 + upTo(r, 100)}
+		s := share{1, 1 + upTo(r, 100)}
 		if r.IntN(3) == 0 {
-			s.Parts = 1 + upTo(r, maxParts-1)
+			s.Parts = 1 + upTo(r, 1_000_000-1)
 			s.Of = 1 + r.Int64N(s.Parts)
 		}
 		part := func(n int64) int64 {
@@ -152,56 +152,56 @@ func TestScaleLaw(t *testing.T) {
 func TestScale(t *testing.T) {
 	zone := time.FixedZone("here", 3600)
 	for _, c := range []struct {
-		share     Share
+		share     share
 		was, want sluice.Algorithm
 	}{
 		{
-			Share{1, 3},
+			share{1, 3},
 			sluice.TokenBucket{Rate: sluice.PerSecond(100)},
 			sluice.TokenBucket{Rate: sluice.Per(100, 3*time.Second), Burst: 33, Debt: 33},
 		},
 		{
-			Share{1, 4},
+			share{1, 4},
 			sluice.TokenBucket{Rate: sluice.PerMinute(1), Burst: 3, Debt: 20},
 			sluice.TokenBucket{Rate: sluice.Per(1, 4*time.Minute), Burst: 1, Debt: 5},
 		},
 		{
-			Share{1, 2},
+			share{1, 2},
 			sluice.LeakyBucket{Rate: sluice.PerSecond(5), Queue: 5, Undelayed: 3},
 			sluice.LeakyBucket{Rate: sluice.Per(5, 2*time.Second), Queue: 2, Undelayed: 1},
 		},
 		{
-			Share{1, 2},
+			share{1, 2},
 			sluice.FixedWindow{Rate: sluice.PerDay(9), Calendar: sluice.CalendarMonth, Zone: zone},
 			sluice.FixedWindow{Rate: sluice.PerDay(4), Calendar: sluice.CalendarMonth, Zone: zone},
 		},
 		{
-			Share{1, 10},
+			share{1, 10},
 			sluice.FixedWindow{Rate: sluice.PerDay(9), Opened: true},
 			sluice.FixedWindow{Rate: sluice.PerDay(1), Opened: true},
 		},
 		{
-			Share{2, 3},
+			share{2, 3},
 			sluice.SlidingWindow{Rate: sluice.PerMinute(10), Cells: 4, CountDenied: true},
 			sluice.SlidingWindow{Rate: sluice.PerMinute(6), Cells: 4, CountDenied: true},
 		},
 		{
-			Share{2, 3},
+			share{2, 3},
 			sluice.SlidingCounter{Rate: sluice.PerMinute(10), CountDenied: true},
 			sluice.SlidingCounter{Rate: sluice.PerMinute(6), CountDenied: true},
 		},
 		{
-			Share{1, 3},
+			share{1, 3},
 			sluice.SlidingLog{Rate: sluice.PerMinute(10), MinInterval: time.Second, CountDenied: true},
 			sluice.SlidingLog{Rate: sluice.PerMinute(3), MinInterval: 3 * time.Second, CountDenied: true},
 		},
 		{
-			Share{1, 100},
+			share{1, 100},
 			sluice.SlidingLog{Rate: sluice.PerMinute(10), MinInterval: time.Second},
 			sluice.SlidingLog{Rate: sluice.PerMinute(1), MinInterval: time.Minute},
 		},
 		{
-			Share{1, 3},
+			share{1, 3},
 			sluice.Concurrency{Max: 10, Queue: 2, TTL: time.Second, Latency: time.Millisecond},
 			sluice.Concurrency{Max: 3, Queue: 0, TTL: time.Second, Latency: time.Millisecond},
 		},
@@ -215,7 +215,7 @@ func TestScale(t *testing.T) {
 		if got.Capacity() != want.Capacity() || got.Algorithm() != want.Algorithm() && l.Params().Kind != algo.KindBucket {
 			t.Errorf("%v of %v:\n got %v\nwant %v", c.share, c.was, got, want)
 		}
-		if whole := (Share{7, 7}).scale(l); whole.Algorithm() != l.Algorithm() {
+		if whole := (share{7, 7}).scale(l); whole.Algorithm() != l.Algorithm() {
 			t.Errorf("all of %v: %v", c.was, whole)
 		}
 	}
@@ -223,7 +223,7 @@ func TestScale(t *testing.T) {
 
 // A scaled floor leaves at least one unit, if the whole floor does.
 func TestScaleFloor(t *testing.T) {
-	s := scaler{share: Share{1, 10}}
+	s := scaler{part: share{1, 10}}
 	for _, c := range []struct{ capacity, floor, want int64 }{
 		{100, 0, 0}, {100, 9, 0}, {100, 50, 5}, {100, 99, 9}, {11, 10, 0}, {25, 24, 1}, {100, 100, 100}, {100, 200, 200},
 	} {
@@ -237,7 +237,7 @@ func TestScaleFloor(t *testing.T) {
 // Limits that are made for each request find their local version, and the limits of a flood
 // do not pile up.
 func TestScaledLimitsAreKept(t *testing.T) {
-	s := scaler{share: Share{1, 2}}
+	s := scaler{part: share{1, 2}}
 	made := func(name string, n int64) *sluice.Limit {
 		return s.limit(sluice.MustLimit(name, sluice.TokenBucket{Rate: sluice.PerSecond(n)}))
 	}

@@ -30,7 +30,7 @@ import (
 type Store struct {
 	o         Options
 	near      driver.LocalDecider // the guarded store, or nil
-	fallback  atomic.Pointer[func(*sluice.Limit) Fallback]
+	fallback  atomic.Pointer[func(*sluice.Limit) sluice.Fallback]
 	hooks     hooks
 	lanes     lanes
 	deadlines deadlines
@@ -59,15 +59,15 @@ func New(o Options) (*Store, error) {
 	s.hooks.hook = o.OnTransition
 	s.lanes.init(&s.o, &s.hooks)
 	s.deadlines.init(o.Deadline)
-	s.scaler.share = o.Share
+	s.scaler.part = share(o.Share)
 	s.leases.init(o.MaxLeases)
 	s.calls.New = newCall
 	s.SetFallback(o.Fallback)
 	return s, nil
 }
 
-// State returns the state of the circuit breaker. It stays Open until the next request. A Sharded
-// store has a breaker for each shard, and State returns the worst of them: Open, if one is. An open
+// State returns the state of the circuit breaker. It stays StateOpen until the next request. A Sharded
+// store has a breaker for each shard, and State returns the worst of them: StateOpen, if one is. An open
 // breaker without a request for a minute does not count there, because its shard may be gone.
 func (s *Store) State() State { return s.lanes.state() }
 
@@ -78,7 +78,7 @@ type Stats struct {
 	// Since is when a breaker has changed its state last.
 	Since time.Time
 	// Shards counts the breakers: one, or as many as shards that a Sharded store has named.
-	// Failing counts the breakers that are not Closed.
+	// Failing counts the breakers that are not StateClosed.
 	Shards, Failing int
 	// InFlight is how many calls of the store have not returned. A batch counts once for each of
 	// its shards.
@@ -100,7 +100,7 @@ type Stats struct {
 	// decisions about leases that the store had granted before it failed. Each request of a
 	// batch counts.
 	Local, Allowed, Denied, Held uint64
-	// Opened counts how often the breaker changed from Closed to Open.
+	// Opened counts how often the breaker changed from StateClosed to StateOpen.
 	Opened uint64
 	// Last is the last failure, nil if there was none.
 	Last error

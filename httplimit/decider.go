@@ -121,7 +121,7 @@ type KeyOptions struct {
 	// because a limiter that fails should not take the service with it. Use FallbackDeny for work that
 	// must not run unlimited, such as attempts to log in. FallbackLocal is not accepted. A request that
 	// the store finds invalid is denied anyway.
-	OnStoreError policy.Fallback
+	OnStoreError sluice.Fallback
 }
 
 // NewKeyDecider returns a decider by limits that hold for each key.

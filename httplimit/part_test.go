@@ -305,16 +305,16 @@ func TestStoreErrors(t *testing.T) {
 	outage := errors.New("no connection")
 	for _, c := range []struct {
 		name     string
-		fallback policy.Fallback
+		fallback sluice.Fallback
 		err      error
 		allowed  bool
 		status   int
 	}{
-		{"by default", policy.FallbackDefault, outage, true, 200},
-		{"to be allowed", policy.FallbackAllow, outage, true, 200},
-		{"to be denied", policy.FallbackDeny, outage, false, 503},
-		{"unknown outcome", policy.FallbackDeny, fmt.Errorf("lost: %w", sluice.ErrUnknownOutcome), false, 503},
-		{"invalid request", policy.FallbackAllow, &sluice.RequestError{Limit: "l", Problem: "is odd"}, false, 400},
+		{"by default", sluice.FallbackDefault, outage, true, 200},
+		{"to be allowed", sluice.FallbackAllow, outage, true, 200},
+		{"to be denied", sluice.FallbackDeny, outage, false, 503},
+		{"unknown outcome", sluice.FallbackDeny, fmt.Errorf("lost: %w", sluice.ErrUnknownOutcome), false, 503},
+		{"invalid request", sluice.FallbackAllow, &sluice.RequestError{Limit: "l", Problem: "is odd"}, false, 400},
 	} {
 		d := keyed(t, httplimit.KeyOptions{
 			Store: failingStore{err: c.err}, Key: []policy.Part{policy.Constant("all")}, OnStoreError: c.fallback,

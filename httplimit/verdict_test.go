@@ -102,14 +102,14 @@ func TestRenewalInQueue(t *testing.T) {
 		for _, c := range []struct {
 			name   string
 			store  renewals
-			onErr  policy.Fallback
+			onErr  sluice.Fallback
 			status int
 			errs   int
 		}{
-			{"in time", renewals{next: sluice.Decision{Allowed: true}}, policy.FallbackDefault, 200, 0},
-			{"outage", renewals{err: outage}, policy.FallbackDefault, 200, 1},
-			{"outage, to be denied", renewals{err: outage}, policy.FallbackDeny, 503, 1},
-			{"lost", renewals{next: sluice.Decision{Reason: sluice.ReasonLimited}}, policy.FallbackDefault, 429, 0},
+			{"in time", renewals{next: sluice.Decision{Allowed: true}}, sluice.FallbackDefault, 200, 0},
+			{"outage", renewals{err: outage}, sluice.FallbackDefault, 200, 1},
+			{"outage, to be denied", renewals{err: outage}, sluice.FallbackDeny, 503, 1},
+			{"lost", renewals{next: sluice.Decision{Reason: sluice.ReasonLimited}}, sluice.FallbackDefault, 429, 0},
 		} {
 			c.store.decided, c.store.delay = new(int), time.Second
 			errs := 0

@@ -138,7 +138,7 @@ func TestLocalDecisionsDoNotAllocate(t *testing.T) {
 // A guard makes local decisions while its breaker is open.
 func TestGuardDecidesLocally(t *testing.T) {
 	onStage(t, bucket(10_000, 100_000, sluice.Hybrid{Sync: 500 * ms}), func(s *stage) {
-		g, err := guard.New(guard.Options{Store: s.store, Default: guard.Deny})
+		g, err := guard.New(guard.Options{Store: s.store, Default: sluice.FallbackDeny})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func TestGuardDecidesLocally(t *testing.T) {
 		for range 20 {
 			_, _ = g.Decide(context.Background(), sluice.Request{Limit: s.limit, Key: key, Cost: 50_000})
 		}
-		if g.State() != guard.Open {
+		if g.State() != guard.StateOpen {
 			t.Fatalf("the breaker is %v", g.State())
 		}
 		if d, err := g.Decide(context.Background(), sluice.Request{Limit: s.limit, Key: key, Cost: 1}); err != nil || !d.Allowed || d.Degraded {

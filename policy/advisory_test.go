@@ -283,7 +283,7 @@ func TestCandidate(t *testing.T) {
 	if err := p.Reset(t.Context(), store, "r"); err != nil {
 		t.Fatal(err)
 	}
-	if v := p.Peek(t.Context(), store, &policy.Attributes{}); !v.Results[1].Decision.Allowed || p.Fallback(p.Rule("r").Candidate[0]) != policy.FallbackAllow {
+	if v := p.Peek(t.Context(), store, &policy.Attributes{}); !v.Results[1].Decision.Allowed || p.Fallback(p.Rule("r").Candidate[0]) != sluice.FallbackAllow {
 		t.Errorf("after a reset: %s", v.String())
 	}
 }

@@ -31,7 +31,7 @@ func (c *compiler) policy() (*Policy, error) {
 	if o.Default != Allow && o.Default != Deny {
 		c.report("Default", "", fault{"is unknown", "give Allow or Deny"})
 	}
-	if o.OnStoreError > FallbackLocal {
+	if o.OnStoreError > sluice.FallbackLocal {
 		c.report("OnStoreError", "", fault{"is unknown", "give FallbackAllow, FallbackDeny or FallbackLocal"})
 	}
 	if o.IPv6Prefix < 0 || o.IPv6Prefix > 128 {
@@ -40,8 +40,8 @@ func (c *compiler) policy() (*Policy, error) {
 	if o.IPv6Prefix == 0 {
 		c.options.IPv6Prefix = 64
 	}
-	if o.OnStoreError == FallbackDefault {
-		c.options.OnStoreError = FallbackAllow
+	if o.OnStoreError == sluice.FallbackDefault {
+		c.options.OnStoreError = sluice.FallbackAllow
 	}
 	if o.Shadow {
 		c.options.Default = Allow
@@ -125,10 +125,10 @@ func (c *compiler) compile(i int, given *Rule) *rule {
 		r.Bandwidth = &bandwidth
 		r.Bandwidth.check(c.report)
 	}
-	if r.OnStoreError == FallbackDefault {
+	if r.OnStoreError == sluice.FallbackDefault {
 		r.OnStoreError = c.options.OnStoreError
 	}
-	if r.OnStoreError > FallbackLocal {
+	if r.OnStoreError > sluice.FallbackLocal {
 		c.report("OnStoreError", "", fault{"is unknown", "give FallbackAllow, FallbackDeny or FallbackLocal"})
 	}
 	if len(r.parts) > 0 {

@@ -284,7 +284,7 @@ func (v *Verdict) fail(err error) {
 		m := &v.Results[i]
 		// Decisions that needed no store hold.
 		decided := m.Decision.Reason != sluice.ReasonNone
-		advisory := m.Role == RoleAdvisory && (decided || m.Rule.OnStoreError == FallbackDeny)
+		advisory := m.Role == RoleAdvisory && (decided || m.Rule.OnStoreError == sluice.FallbackDeny)
 		switch {
 		case advisory && m.Rule.WhenLimited.Action == Mark && v.Mark == nil:
 			v.Mark, v.Action = m.Rule, max(v.Action, Mark)
@@ -301,7 +301,7 @@ func (v *Verdict) fail(err error) {
 		switch {
 		case denied && !refused:
 			v.Deny(m.Decision.Reason, m.Rule, m)
-		case refused || denied || m.Rule.OnStoreError == FallbackDeny:
+		case refused || denied || m.Rule.OnStoreError == sluice.FallbackDeny:
 			v.Deny(v.Reason, m.Rule, nil)
 		default:
 			continue

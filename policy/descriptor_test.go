@@ -268,9 +268,9 @@ func TestDescriptorNumbers(t *testing.T) {
 
 func TestDescriptorsWithoutStore(t *testing.T) {
 	deny := described("deny", 1, "deny")
-	deny.OnStoreError = policy.FallbackDeny
+	deny.OnStoreError = sluice.FallbackDeny
 	quota := described("quota", 1, "quota")
-	quota.OnStoreError, quota.Match.Descriptor.Quota = policy.FallbackDeny, true
+	quota.OnStoreError, quota.Match.Descriptor.Quota = sluice.FallbackDeny, true
 	d, err := policy.NewDecider(mustPolicy(t, policy.Options{Rules: []policy.Rule{described("allow", 1, "allow"), deny, quota}}), &stub{err: errors.New("gone")})
 	if err != nil {
 		t.Fatal(err)

@@ -247,7 +247,7 @@ func (d *DescriptorResult) fold(err error, refund bool) {
 	case refund:
 		return
 	case err != nil && !decided:
-		d.Over = d.Rule.OnStoreError == FallbackDeny
+		d.Over = d.Rule.OnStoreError == sluice.FallbackDeny
 	default:
 		d.Over = !m.Decision.Allowed
 	}

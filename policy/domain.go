@@ -242,7 +242,7 @@ const maxOverrides = 1 << 14
 // whatever rates come.
 type overrides struct {
 	name   string
-	onFail Fallback
+	onFail sluice.Fallback
 	shadow bool
 	most   int
 	now    func() int64 // in seconds

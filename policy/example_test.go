@@ -19,7 +19,7 @@ func ExampleNew() {
 			sluice.MustLimit("", sluice.SlidingLog{Rate: sluice.PerMinute(5)}),
 			sluice.MustLimit("daily", sluice.FixedWindow{Rate: sluice.PerDay(50), Calendar: sluice.CalendarDay}),
 		},
-		OnStoreError: policy.FallbackDeny,
+		OnStoreError: sluice.FallbackDeny,
 	}}})
 	if err != nil {
 		fmt.Println(err)

@@ -13,10 +13,10 @@ import (
 
 func TestStoreError(t *testing.T) {
 	broken := errors.New("broken")
-	a, d, local, def := policy.FallbackAllow, policy.FallbackDeny, policy.FallbackLocal, policy.FallbackDefault
+	a, d, local, def := sluice.FallbackAllow, sluice.FallbackDeny, sluice.FallbackLocal, sluice.FallbackDefault
 	for _, c := range []struct {
-		options policy.Fallback
-		rules   [2]policy.Fallback
+		options sluice.Fallback
+		rules   [2]sluice.Fallback
 		shadow  int // which rule
 		err     error
 		action  policy.Action
@@ -24,13 +24,13 @@ func TestStoreError(t *testing.T) {
 		reason  sluice.Reason
 	}{
 		{err: broken, rule: "a", shadow: -1},
-		{err: broken, rules: [2]policy.Fallback{def, d}, shadow: -1, action: policy.Deny, rule: "b"},
+		{err: broken, rules: [2]sluice.Fallback{def, d}, shadow: -1, action: policy.Deny, rule: "b"},
 		{err: broken, options: d, shadow: -1, action: policy.Deny, rule: "a"},
-		{err: broken, options: d, rules: [2]policy.Fallback{a, a}, shadow: -1, rule: "a"},
+		{err: broken, options: d, rules: [2]sluice.Fallback{a, a}, shadow: -1, rule: "a"},
 		// This store has no local fallback, so requests for it are allowed.
-		{err: broken, options: d, rules: [2]policy.Fallback{local, a}, shadow: -1, rule: "a"},
-		{err: broken, options: local, rules: [2]policy.Fallback{def, d}, shadow: -1, action: policy.Deny, rule: "b"},
-		{err: broken, rules: [2]policy.Fallback{d, a}, shadow: 0, rule: "b"},
+		{err: broken, options: d, rules: [2]sluice.Fallback{local, a}, shadow: -1, rule: "a"},
+		{err: broken, options: local, rules: [2]sluice.Fallback{def, d}, shadow: -1, action: policy.Deny, rule: "b"},
+		{err: broken, rules: [2]sluice.Fallback{d, a}, shadow: 0, rule: "b"},
 		{err: fmt.Errorf("%w: cut", sluice.ErrUnknownOutcome), rule: "a", shadow: -1},
 		// An invalid request is not a store error, so no fallback applies.
 		{err: &sluice.RequestError{Problem: "bad"}, shadow: -1, action: policy.Deny, rule: "a", reason: sluice.ReasonNever},
@@ -65,14 +65,14 @@ func TestFallback(t *testing.T) {
 	for i := range rules {
 		rules[i].Limits = limits()
 	}
-	rules[1].OnStoreError, rules[2].OnStoreError, rules[3].OnStoreError = policy.FallbackDeny, policy.FallbackLocal, policy.FallbackAllow
+	rules[1].OnStoreError, rules[2].OnStoreError, rules[3].OnStoreError = sluice.FallbackDeny, sluice.FallbackLocal, sluice.FallbackAllow
 	for _, c := range []struct {
-		options policy.Fallback
-		want    []policy.Fallback
-		other   policy.Fallback
+		options sluice.Fallback
+		want    []sluice.Fallback
+		other   sluice.Fallback
 	}{
-		{policy.FallbackDefault, []policy.Fallback{policy.FallbackAllow, policy.FallbackDeny, policy.FallbackLocal, policy.FallbackAllow}, policy.FallbackAllow},
-		{policy.FallbackLocal, []policy.Fallback{policy.FallbackLocal, policy.FallbackDeny, policy.FallbackLocal, policy.FallbackAllow}, policy.FallbackLocal},
+		{sluice.FallbackDefault, []sluice.Fallback{sluice.FallbackAllow, sluice.FallbackDeny, sluice.FallbackLocal, sluice.FallbackAllow}, sluice.FallbackAllow},
+		{sluice.FallbackLocal, []sluice.Fallback{sluice.FallbackLocal, sluice.FallbackDeny, sluice.FallbackLocal, sluice.FallbackAllow}, sluice.FallbackLocal},
 	} {
 		p := mustPolicy(t, policy.Options{Rules: rules, OnStoreError: c.options})
 		for i, r := range p.Rules() {
@@ -85,14 +85,14 @@ func TestFallback(t *testing.T) {
 		for _, name := range []string{"", "log", "login/", "x/login"} {
 			want := c.other
 			if name == "login/" { // the rule's name ends before the slash
-				want = policy.FallbackDeny
+				want = sluice.FallbackDeny
 			}
 			if got := p.Fallback(sluice.MustLimit(name, sluice.Concurrency{Max: 1})); got != want {
 				t.Errorf("with %v: limit %q, of no rule: %v, want %v", c.options, name, got, want)
 			}
 		}
 	}
-	if got := policy.FallbackLocal.String(); got != "local" {
+	if got := sluice.FallbackLocal.String(); got != "local" {
 		t.Errorf("FallbackLocal is written %q", got)
 	}
 }
@@ -100,14 +100,14 @@ func TestFallback(t *testing.T) {
 func TestAdvisoryStoreError(t *testing.T) {
 	broken := errors.New("broken")
 	for _, c := range []struct {
-		advisory, enforced policy.Fallback
+		advisory, enforced sluice.Fallback
 		action             policy.Action
 		rule               string
 	}{
-		{policy.FallbackAllow, policy.FallbackAllow, policy.Allow, "enforced"},
-		{policy.FallbackDeny, policy.FallbackAllow, policy.Degrade, "enforced"},
-		{policy.FallbackAllow, policy.FallbackDeny, policy.Deny, "enforced"},
-		{policy.FallbackDeny, policy.FallbackDeny, policy.Deny, "enforced"},
+		{sluice.FallbackAllow, sluice.FallbackAllow, policy.Allow, "enforced"},
+		{sluice.FallbackDeny, sluice.FallbackAllow, policy.Degrade, "enforced"},
+		{sluice.FallbackAllow, sluice.FallbackDeny, policy.Deny, "enforced"},
+		{sluice.FallbackDeny, sluice.FallbackDeny, policy.Deny, "enforced"},
 	} {
 		rules := []policy.Rule{global("advisory", 5, policy.Degrade), global("enforced", 5, policy.Deny)}
 		rules[0].OnStoreError, rules[1].OnStoreError = c.advisory, c.enforced
@@ -116,7 +116,7 @@ func TestAdvisoryStoreError(t *testing.T) {
 			t.Errorf("%v and %v: %s", c.advisory, c.enforced, v.String())
 		}
 	}
-	v := mustPolicy(t, policy.Options{Rules: []policy.Rule{global("advisory", 5, policy.Mark)}, OnStoreError: policy.FallbackDeny}).
+	v := mustPolicy(t, policy.Options{Rules: []policy.Rule{global("advisory", 5, policy.Mark)}, OnStoreError: sluice.FallbackDeny}).
 		Decide(t.Context(), &stub{err: broken}, &policy.Attributes{})
 	if v.Action != policy.Mark || v.Rule != nil {
 		t.Errorf("only an advisory rule: %s", v.String())
@@ -129,7 +129,7 @@ func TestDeniedInPart(t *testing.T) {
 	denied := sluice.Decision{Reason: sluice.ReasonLimited, Limit: 5, RetryAfter: time.Minute, ResetAfter: time.Minute}
 	for index, rule := range []string{"a", "b", "c"} {
 		err := fmt.Errorf("a part: %w", &driver.DenialError{Denied: map[int]sluice.Decision{index: denied}, Err: broken})
-		p := mustPolicy(t, policy.Options{Rules: named("a", "b", "c"), OnStoreError: policy.FallbackAllow})
+		p := mustPolicy(t, policy.Options{Rules: named("a", "b", "c"), OnStoreError: sluice.FallbackAllow})
 		v := p.Decide(t.Context(), &stub{err: err}, &policy.Attributes{})
 		if v.Action != policy.Deny || v.Rule.Name != rule || v.Reason != sluice.ReasonLimited || v.Tightest != denied || !errors.Is(v.Err, broken) {
 			t.Errorf("%v by %s, %v, %+v, %v", v.Action, v.Rule.Name, v.Reason, v.Tightest, v.Err)

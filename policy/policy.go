@@ -27,7 +27,7 @@ type Options struct {
 	// rules that match pressure match no request.
 	Pressure func(rule string) float64
 	// OnStoreError is for rules without an OnStoreError of their own. Default: FallbackAllow.
-	OnStoreError Fallback
+	OnStoreError sluice.Fallback
 	// IPv6Prefix is how many bits of an IPv6 client address count, for parts without a prefix length of
 	// their own. Default: 64, which is what one customer usually holds.
 	IPv6Prefix int
@@ -61,8 +61,8 @@ type Policy struct {
 	aliasLengths   uint64 // a bit for each length of a readHeader that has other spellings
 	requestHeaders []string
 	markHeaders    []string
-	reserved       []string // requestHeaders, and the headers set by default
-	onStoreError   Fallback // of limits outside of rules
+	reserved       []string        // requestHeaders, and the headers set by default
+	onStoreError   sluice.Fallback // of limits outside of rules
 }
 
 // Rule returns the rule of a name, or nil. Do not change it.
@@ -77,7 +77,7 @@ func (p *Policy) Rule(name string) *Rule {
 // is kept under the name of a rule, it is the OnStoreError of the rule. For other limits, it is the
 // OnStoreError of the policy. The result is FallbackAllow, FallbackDeny or FallbackLocal. Fallback is
 // meant for guard.Options.Fallback. It finds limits of an earlier policy too, by their names.
-func (p *Policy) Fallback(l *sluice.Limit) Fallback {
+func (p *Policy) Fallback(l *sluice.Limit) sluice.Fallback {
 	name, _, _ := strings.Cut(l.Name(), "/") // see compiler.nameLimits
 	if r := p.byName[name]; r != nil {
 		return r.OnStoreError

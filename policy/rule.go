@@ -89,39 +89,7 @@ type Rule struct {
 	WhenLimited LimitedAction
 	// OnStoreError is what happens to a request when the store cannot decide. In a rule that degrades
 	// or marks, FallbackDeny degrades or marks the request. Default: Options.OnStoreError.
-	OnStoreError Fallback
-}
-
-// Fallback is what happens to a request when the store cannot decide.
-type Fallback uint8
-
-const (
-	// FallbackDefault uses Options.OnStoreError, which is FallbackAllow unless set.
-	FallbackDefault Fallback = iota
-	// FallbackAllow lets the request pass: a limiter that fails should not take
-	// the service with it.
-	FallbackAllow
-	// FallbackDeny refuses the request. Use it for work that must not run unlimited, such as login
-	// attempts. If several rules apply to a request, one FallbackDeny is enough to refuse it.
-	FallbackDeny
-	// FallbackLocal limits the request in this process, to its share of the limit. It needs a
-	// guard.Store, which then decides instead of failing. If the store fails all the same, such as a
-	// store without a guard, the request passes.
-	FallbackLocal
-)
-
-// String returns the fallback in a word.
-func (f Fallback) String() string {
-	switch f {
-	case FallbackAllow:
-		return "allow"
-	case FallbackDeny:
-		return "deny"
-	case FallbackLocal:
-		return "local"
-	default:
-		return "default"
-	}
+	OnStoreError sluice.Fallback
 }
 
 // Override gives one key of a rule other numbers for the rule's limits. The limits keep their state, so

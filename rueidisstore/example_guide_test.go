@@ -27,8 +27,8 @@ func Example_guide() {
 	store, err := guard.New(guard.Options{
 		Store:    shared,
 		Local:    local,
-		Share:    guard.Share{Of: 1, Parts: 4}, // this is one of four processes
-		Fallback: func(*sluice.Limit) guard.Fallback { return guard.Local },
+		Share:    sluice.Share{Of: 1, Parts: 4}, // this is one of four processes
+		Fallback: func(*sluice.Limit) sluice.Fallback { return sluice.FallbackLocal },
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -37,11 +37,11 @@ func TestEviction(t *testing.T) {
 		t.Run(test.policy, func(t *testing.T) {
 			s := redistest.Start(t, redistest.Config("maxmemory-policy "+test.policy))
 			store := adapters.Rueidis.Open(t, adapters.To(s.Addr()), redisstore.Options{})
-			g, err := guard.New(guard.Options{Store: store, Deadline: redistest.Soon, Fallback: func(l *sluice.Limit) guard.Fallback {
+			g, err := guard.New(guard.Options{Store: store, Deadline: redistest.Soon, Fallback: func(l *sluice.Limit) sluice.Fallback {
 				if l == evictionAllow {
-					return guard.Allow
+					return sluice.FallbackAllow
 				}
-				return guard.Deny
+				return sluice.FallbackDeny
 			}})
 			if err != nil {
 				t.Fatal(err)

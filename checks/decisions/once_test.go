@@ -245,7 +245,7 @@ func TestLostReplyThroughGuard(t *testing.T) {
 		for _, limit := range onceLimits {
 			l.teach(limit)
 		}
-		g, err := guard.New(guard.Options{Store: l.through, Deadline: redistest.Soon, Default: guard.Allow})
+		g, err := guard.New(guard.Options{Store: l.through, Deadline: redistest.Soon, Default: sluice.FallbackAllow})
 		if err != nil {
 			t.Fatal(err)
 		}

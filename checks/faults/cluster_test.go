@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/checks/adapters"
 	"github.com/sluicehq/sluice/checks/redistest"
 	"github.com/sluicehq/sluice/guard"
@@ -25,7 +26,7 @@ func TestSlotsMigrateUnderLoad(t *testing.T) {
 		stop := make(chan struct{})
 		var running sync.WaitGroup
 		// Nobody gives up: on a busy machine, a caller who does ends the connection of all (see rueidisstore).
-		patient, err := guard.New(guard.Options{Store: store, Deadline: redistest.Soon, Default: guard.Deny})
+		patient, err := guard.New(guard.Options{Store: store, Deadline: redistest.Soon, Default: sluice.FallbackDeny})
 		if err != nil {
 			t.Fatal(err)
 		}

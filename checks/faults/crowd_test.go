@@ -207,7 +207,7 @@ func (c *crowd) drain(s sluice.Store) {
 // guarded returns a guard over a store, with the fallback deny.
 func guarded(t *testing.T, s sluice.Store) *guard.Store {
 	t.Helper()
-	g, err := guard.New(guard.Options{Store: s, Deadline: loadDeadline, Default: guard.Deny})
+	g, err := guard.New(guard.Options{Store: s, Deadline: loadDeadline, Default: sluice.FallbackDeny})
 	if err != nil {
 		t.Fatal(err)
 	}

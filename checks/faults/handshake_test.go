@@ -20,7 +20,7 @@ func TestSlowHandshake(t *testing.T) {
 	proxy := redistest.StartProxy(t, server.Addr())
 	g, err := guard.New(guard.Options{
 		Store:    adapters.Rueidis.Open(t, adapters.To(proxy.Addr()), redisstore.Options{}),
-		Deadline: deadline, Default: guard.Allow, Inline: true,
+		Deadline: deadline, Default: sluice.FallbackAllow, Inline: true,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/guard"
 )
 
 // The limits of a load, by their fallbacks. None runs out in the store:
@@ -32,16 +31,16 @@ const (
 )
 
 // loadShare is the share of the local store.
-var loadShare = guard.Share{Of: loadShared, Parts: loadStored}
+var loadShare = sluice.Share{Of: loadShared, Parts: loadStored}
 
-func loadFallback(l *sluice.Limit) guard.Fallback {
+func loadFallback(l *sluice.Limit) sluice.Fallback {
 	switch l {
 	case loadAllow:
-		return guard.Allow
+		return sluice.FallbackAllow
 	case loadDeny:
-		return guard.Deny
+		return sluice.FallbackDeny
 	default:
-		return guard.Local
+		return sluice.FallbackLocal
 	}
 }
 

@@ -165,7 +165,7 @@ func (s *subject) awaitRecovery() {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for range 1200 {
-		if s.guard.State() == guard.Closed {
+		if s.guard.State() == guard.StateClosed {
 			return
 		}
 		<-tick.C
@@ -194,7 +194,7 @@ func (s *subject) opened(since time.Time) (all []turn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.turns {
-		if c.to == guard.Open && c.at.After(since) {
+		if c.to == guard.StateOpen && c.at.After(since) {
 			all = append(all, c)
 		}
 	}
@@ -280,7 +280,7 @@ func (s *subject) lateProbes(ended time.Time, lateBy time.Duration) (lost time.D
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.turns {
-		if forgiven > 0 && c.from == guard.HalfOpen && c.at.After(ended) && (errors.Is(c.why, guard.ErrLate) || errors.Is(c.why, guard.ErrSlow)) {
+		if forgiven > 0 && c.from == guard.StateHalfOpen && c.at.After(ended) && (errors.Is(c.why, guard.ErrLate) || errors.Is(c.why, guard.ErrSlow)) {
 			lost += each
 			forgiven--
 		}

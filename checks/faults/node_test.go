@@ -171,12 +171,12 @@ func TestHungMaster(t *testing.T) {
 		cluster := redistest.StartCluster(t, 3, 0, redistest.Config("cluster-require-full-coverage no"))
 		g, err := guard.New(guard.Options{
 			Store:    a.Open(t, adapters.ToCluster(cluster), redisstore.Options{}),
-			Deadline: nodeDeadline, Default: guard.Allow, Inline: a.Name == "rueidis", // as in the server
+			Deadline: nodeDeadline, Default: sluice.FallbackAllow, Inline: a.Name == "rueidis", // as in the server
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		repeatHang(t, cluster, g, func() bool { return g.State() == guard.Closed })
+		repeatHang(t, cluster, g, func() bool { return g.State() == guard.StateClosed })
 		t.Logf("%+v", g.Stats())
 	})
 }

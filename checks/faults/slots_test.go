@@ -183,7 +183,7 @@ func (s *slotted) loses(l *sluice.Limit) {
 // lost: a ladder that allows does not allow what is denied.
 func (s *slotted) deniesBeside(full sluice.Key) {
 	s.Helper()
-	ladder, err := guard.New(guard.Options{Store: s.store, Deadline: redistest.Soon, Default: guard.Allow, Inline: true})
+	ladder, err := guard.New(guard.Options{Store: s.store, Deadline: redistest.Soon, Default: sluice.FallbackAllow, Inline: true})
 	if err != nil {
 		s.Fatal(err)
 	}

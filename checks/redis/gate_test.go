@@ -25,7 +25,7 @@ import (
 // services share through a real Redis.
 func gates(t *testing.T, test func(t *testing.T, services func(rule policy.Rule, h http.HandlerFunc) [2]*httptest.Server)) {
 	serve := func(t *testing.T, store sluice.Store, rule policy.Rule, h http.HandlerFunc) *httptest.Server {
-		rule.Name, rule.Key, rule.OnStoreError = "rule", []policy.Part{policy.Global()}, policy.FallbackDeny
+		rule.Name, rule.Key, rule.OnStoreError = "rule", []policy.Part{policy.Global()}, sluice.FallbackDeny
 		p, err := policy.New(policy.Options{Rules: []policy.Rule{rule}})
 		if err != nil {
 			t.Fatal(err)

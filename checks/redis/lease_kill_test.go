@@ -42,7 +42,7 @@ func newFlights(store *redisstore.Store) (*flights, error) {
 	}
 	f := &flights{store: store}
 	f.rules, err = policy.New(policy.Options{
-		OnStoreError: policy.FallbackDeny,
+		OnStoreError: sluice.FallbackDeny,
 		Rules:        []policy.Rule{{Name: "flight", Key: []policy.Part{policy.Global()}, Limits: []*sluice.Limit{limit}, MaxWait: killPatience}},
 	})
 	if err != nil {

@@ -52,7 +52,7 @@ func overBoth(t *testing.T, o policy.Options, h http.HandlerFunc, test func(s *s
 
 func serve(t *testing.T, store sluice.Store, o policy.Options, h http.HandlerFunc) *service {
 	t.Helper()
-	o.OnStoreError = policy.FallbackDeny
+	o.OnStoreError = sluice.FallbackDeny
 	p, err := policy.New(o)
 	if err != nil {
 		t.Fatal(err)

@@ -74,7 +74,7 @@ func nginxReq(w *world) (stepper, error) {
 func zone(name, parameter string, rate sluice.Rate, match policy.Match) policy.Rule {
 	key := policy.Query(parameter).IfMissing(policy.MissingSkip)
 	return policy.Rule{
-		Name: name, Match: match, Key: []policy.Part{key}, MaxWait: sluice.NoWait, OnStoreError: policy.FallbackDeny,
+		Name: name, Match: match, Key: []policy.Part{key}, MaxWait: sluice.NoWait, OnStoreError: sluice.FallbackDeny,
 		Limits:      []*sluice.Limit{sluice.MustLimit("", sluice.LeakyBucket{Rate: rate})},
 		WhenLimited: policy.LimitedAction{Status: http.StatusServiceUnavailable},
 	}
@@ -111,7 +111,7 @@ func nginxZones(w *world) {
 func nginxDryRun(w *world) {
 	rule := func(path string, queue int64, shadow bool) policy.Rule {
 		return policy.Rule{
-			Name: path[1:], Match: policy.Match{Paths: []string{path}}, Key: []policy.Part{policy.ClientIP()}, Shadow: shadow, OnStoreError: policy.FallbackDeny,
+			Name: path[1:], Match: policy.Match{Paths: []string{path}}, Key: []policy.Part{policy.ClientIP()}, Shadow: shadow, OnStoreError: sluice.FallbackDeny,
 			Limits:      []*sluice.Limit{sluice.MustLimit("", sluice.LeakyBucket{Rate: sluice.PerMinute(1), Queue: queue})},
 			WhenLimited: policy.LimitedAction{Status: http.StatusServiceUnavailable},
 		}
@@ -144,7 +144,7 @@ func nginxDryRun(w *world) {
 func nginxConn(w *world) {
 	atOnce := func(path string, most int64, status int, shadow bool) policy.Rule {
 		return policy.Rule{
-			Name: path[1:], Match: policy.Match{Paths: []string{path}}, Key: []policy.Part{policy.Query("k")}, Shadow: shadow, OnStoreError: policy.FallbackDeny,
+			Name: path[1:], Match: policy.Match{Paths: []string{path}}, Key: []policy.Part{policy.Query("k")}, Shadow: shadow, OnStoreError: sluice.FallbackDeny,
 			Limits:      []*sluice.Limit{sluice.MustLimit("", sluice.Concurrency{Max: most})},
 			WhenLimited: policy.LimitedAction{Status: status},
 		}

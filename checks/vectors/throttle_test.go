@@ -131,7 +131,7 @@ func (w *world) visits(name, rate string, match policy.Match, key ...policy.Part
 		key = []policy.Part{policy.ClientIP()}
 	}
 	return []policy.Rule{{
-		Name: name, Match: match, Key: key, OnStoreError: policy.FallbackDeny,
+		Name: name, Match: match, Key: key, OnStoreError: sluice.FallbackDeny,
 		Limits: []*sluice.Limit{sluice.MustLimit("", sluice.FixedWindow{Rate: per})},
 	}}
 }

@@ -72,8 +72,8 @@ func (e *Edge[R]) policy(store sluice.Store, rule policy.Rule) (*policy.Policy, 
 		return nil, errors.New(".Limits is empty; give one limit or more")
 	case len(rule.Key) == 0:
 		return nil, errors.New(".Key is empty; give parts such as policy.ClientIP(), or policy.Global() for one budget shared by everybody")
-	case rule.OnStoreError > policy.FallbackDeny:
-		return nil, fmt.Errorf(".OnStoreError is %d; give policy.FallbackAllow or policy.FallbackDeny", rule.OnStoreError)
+	case rule.OnStoreError > sluice.FallbackDeny:
+		return nil, fmt.Errorf(".OnStoreError is %d; give sluice.FallbackAllow or sluice.FallbackDeny", rule.OnStoreError)
 	}
 	rule.Key = slices.Clone(rule.Key)
 	for i := range rule.Key {

@@ -7,7 +7,6 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/internal/file/rules"
-	"github.com/sluicehq/sluice/policy"
 )
 
 // file is a configuration file of github.com/envoyproxy/ratelimit: the tree of one domain. Settings that its
@@ -62,7 +61,7 @@ type descriptor struct {
 	Hybrid       rules.Hybrid      `yaml:"hybrid"`
 	Ban          *rules.Ban        `yaml:"ban"`
 	WhenLimited  rules.WhenLimited `yaml:"when_limited"`
-	OnStoreError policy.Fallback   `yaml:"on_store_error" oneof:"- allow deny local"`
+	OnStoreError sluice.Fallback   `yaml:"on_store_error" oneof:"- allow deny local"`
 }
 
 // rateLimit is a limit.

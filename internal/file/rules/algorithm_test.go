@@ -22,7 +22,7 @@ func (downStore) Decide(context.Context, sluice.Request) (sluice.Decision, error
 }
 
 // TestEveryAlgorithm: a file can name each algorithm, and the fallback local can scale it. The
-// compiler finds neither a case that is missing in Limit.algorithm nor one in guard.Share.
+// compiler finds neither a case that is missing in Limit.algorithm nor one in sluice.Share.
 func TestEveryAlgorithm(t *testing.T) {
 	for _, name := range algorithms() {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestEveryAlgorithm(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer local.Close()
-			s, err := guard.New(guard.Options{Store: downStore{}, Local: local, Share: guard.Share{Of: 1, Parts: 2}})
+			s, err := guard.New(guard.Options{Store: downStore{}, Local: local, Share: sluice.Share{Of: 1, Parts: 2}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -24,7 +25,7 @@ type File struct {
 	Default policy.Action `yaml:"default" oneof:"allow - - deny"`
 	// OnStoreError applies to rules without their own on_store_error. It has no effect with the memory
 	// store, which does not fail. With local, each server limits by itself; see store.redis.local. Default: allow.
-	OnStoreError policy.Fallback `yaml:"on_store_error" oneof:"- allow deny local"`
+	OnStoreError sluice.Fallback `yaml:"on_store_error" oneof:"- allow deny local"`
 	// Shadow sets shadow for all rules: decisions are counted and explained, not enforced.
 	// Default: false.
 	Shadow bool `yaml:"shadow"`
@@ -55,7 +56,7 @@ type Paths struct {
 
 // Default returns a File with all defaults and no rules.
 func Default() File {
-	return File{IPv6Prefix: 64, Paths: Paths{EncodedSlash: "any"}, Default: policy.Allow, OnStoreError: policy.FallbackAllow}
+	return File{IPv6Prefix: 64, Paths: Paths{EncodedSlash: "any"}, Default: policy.Allow, OnStoreError: sluice.FallbackAllow}
 }
 
 // Root is a whole file: a struct that embeds a File.

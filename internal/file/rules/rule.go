@@ -74,7 +74,7 @@ type Rule struct {
 	WhenLimited WhenLimited `yaml:"when_limited"`
 	// OnStoreError is what happens to a request while the store does not answer. With local, each
 	// server limits by itself; see store.redis.local. Default: the file's on_store_error.
-	OnStoreError policy.Fallback `yaml:"on_store_error" oneof:"- allow deny local"`
+	OnStoreError sluice.Fallback `yaml:"on_store_error" oneof:"- allow deny local"`
 }
 
 // Unknown has a remedy for a setting that has another name or belongs elsewhere.

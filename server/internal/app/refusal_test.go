@@ -123,7 +123,7 @@ func TestRefusalsOfTheGateAreCountedAndLogged(t *testing.T) {
 	paced := policy.Rule{Name: "r", Key: user, Limits: limitOf(sluice.LeakyBucket{Rate: sluice.Every(3 * time.Second), Queue: 99})}
 	with := func(r policy.Rule, change func(*policy.Rule)) policy.Rule { change(&r); return r }
 	flight := policy.Rule{
-		Name: "r", Key: user, OnStoreError: policy.FallbackDeny, MaxWait: time.Hour,
+		Name: "r", Key: user, OnStoreError: sluice.FallbackDeny, MaxWait: time.Hour,
 		Limits: limitOf(sluice.Concurrency{Max: 1, Queue: 9, TTL: time.Hour, Latency: time.Second}),
 	}
 	for _, c := range []struct {

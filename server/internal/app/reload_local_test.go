@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/store"
 )
@@ -51,7 +52,7 @@ func TestReloadOfTheLocalFallback(t *testing.T) {
 	reload("", "deny") // the share goes too
 	passes(0)
 	reload(", local: {share: 1/2}", "local") // with another share, of which a quarter is used
-	if got := r.engine.gate; got == nil || store.Share(r.reloads.file.Store.Redis) != 0.5 {
+	if got := r.engine.gate; got == nil || store.Share(r.reloads.file.Store.Redis) != (sluice.Share{Of: 1, Parts: 2}) {
 		t.Errorf("the share is %v", store.Share(r.reloads.file.Store.Redis))
 	}
 	if res, text := r.send(Admin, http.MethodGet, "/readyz", ""); res.StatusCode != http.StatusOK || strings.Contains(text, "refused") {

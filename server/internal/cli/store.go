@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/store/remote"
 )
@@ -35,22 +35,22 @@ func describeStore(f *config.File) string {
 		b.WriteString(" and are hashed")
 	}
 	fmt.Fprintf(&b, "\na decision waits at most %v for it; without an answer", r.Deadline)
-	counts := map[policy.Fallback]int{}
+	counts := map[sluice.Fallback]int{}
 	for _, rule := range f.Rules {
 		fallback := rule.OnStoreError
-		if fallback == policy.FallbackDefault {
+		if fallback == sluice.FallbackDefault {
 			fallback = f.OnStoreError
 		}
 		counts[fallback]++
 	}
 	var parts []string
 	for _, x := range []struct {
-		fallback   policy.Fallback
+		fallback   sluice.Fallback
 		one, other string
 	}{
-		{policy.FallbackAllow, "lets pass", "let pass"},
-		{policy.FallbackLocal, "limits to " + r.Local.Share.String() + " in this process", "limit to " + r.Local.Share.String() + " in this process"},
-		{policy.FallbackDeny, "denies", "deny"},
+		{sluice.FallbackAllow, "lets pass", "let pass"},
+		{sluice.FallbackLocal, "limits to " + r.Local.Share.String() + " in this process", "limit to " + r.Local.Share.String() + " in this process"},
+		{sluice.FallbackDeny, "denies", "deny"},
 	} {
 		switch n := counts[x.fallback]; n {
 		case 0:

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/internal/file/rules"
-	"github.com/sluicehq/sluice/policy"
 )
 
 // checkStore checks the settings of the store.
@@ -27,7 +27,7 @@ func (f *File) checkStore(s *reader.Source) {
 // usesLocal reports whether a rule limits locally while the store is down.
 func (f *File) usesLocal() bool {
 	return slices.ContainsFunc(f.Rules, func(r rules.Rule) bool {
-		return r.OnStoreError == policy.FallbackLocal || r.OnStoreError == policy.FallbackDefault && f.OnStoreError == policy.FallbackLocal
+		return r.OnStoreError == sluice.FallbackLocal || r.OnStoreError == sluice.FallbackDefault && f.OnStoreError == sluice.FallbackLocal
 	})
 }
 

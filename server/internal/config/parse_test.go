@@ -78,7 +78,7 @@ func TestParseAll(t *testing.T) {
 		Log:          telemetry.Settings{Level: "debug", Format: "json", Sample: 0, KeySecretFile: "/run/secrets/log"},
 		DrainTimeout: 10 * time.Second,
 		File: rules.File{
-			IPv6Prefix: 56, Default: policy.Deny, OnStoreError: policy.FallbackDeny,
+			IPv6Prefix: 56, Default: policy.Deny, OnStoreError: sluice.FallbackDeny,
 			Paths: rules.Paths{IgnoreCase: true, EncodedSlash: "decode", StripParams: true},
 			Rules: []rules.Rule{
 				{
@@ -118,7 +118,7 @@ func TestParseAll(t *testing.T) {
 						Action: "reject", Status: 503, Header: map[string]string{"X-Why": "too many"},
 						ContentType: "text/html", Body: "<p>Later</p>\n",
 					},
-					OnStoreError: policy.FallbackAllow,
+					OnStoreError: sluice.FallbackAllow,
 				},
 				{
 					Name: "short", Key: []rules.KeyPart{{Part: "client_ip"}}, Cost: rules.Cost{Units: 5},
@@ -216,7 +216,7 @@ func TestPolicy(t *testing.T) {
 	if k := p.Rule("short").Key[0]; k.IPv6Prefix != 56 {
 		t.Errorf("the file's prefix is not in %+v", k)
 	}
-	if got := p.Rule("short").OnStoreError; got != policy.FallbackDeny {
+	if got := p.Rule("short").OnStoreError; got != sluice.FallbackDeny {
 		t.Errorf("the file's on_store_error is not the rule's: %v", got)
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/internal/file/rules"
-	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/observe/webhook"
 	"github.com/sluicehq/sluice/server/internal/store/remote"
@@ -56,7 +56,7 @@ func TestLocalFallback(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := p.Rule("per-client").OnStoreError; got != policy.FallbackLocal {
+	if got := p.Rule("per-client").OnStoreError; got != sluice.FallbackLocal {
 		t.Errorf("on_store_error: local is %v", got)
 	}
 }

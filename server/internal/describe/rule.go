@@ -106,8 +106,8 @@ func rule(r *policy.Rule, remote bool) []line {
 	}
 	add("bans", bans(r))
 	if remote {
-		add("store down", map[policy.Fallback]string{
-			policy.FallbackAllow: "let pass", policy.FallbackDeny: "as if limited", policy.FallbackLocal: "limited in this process, to its share",
+		add("store down", map[sluice.Fallback]string{
+			sluice.FallbackAllow: "let pass", sluice.FallbackDeny: "as if limited", sluice.FallbackLocal: "limited in this process, to its share",
 		}[r.OnStoreError])
 	}
 	return lines

@@ -101,11 +101,11 @@ func (s *Store) SetShare(f *remote.Settings) error {
 
 // Share returns this process's part of each limit, by the settings of a store in Redis. Each of several processes gets only its
 // part of the demand.
-func Share(f *remote.Settings) float64 {
+func Share(f *remote.Settings) sluice.Share {
 	if f != nil && f.Local.Share.Parts > 0 {
-		return float64(f.Local.Share.Of) / float64(f.Local.Share.Parts)
+		return sluice.Share(f.Local.Share)
 	}
-	return 1
+	return sluice.Share{Of: 1, Parts: 1}
 }
 
 // Ready returns why this server should get no requests; nil if it should.

@@ -266,7 +266,7 @@ func (broken) DecideAll(ctx context.Context, _ []sluice.Request, _ []sluice.Deci
 // TestDeadline checks that a call is answered before its deadline, as the rule says, while the store does not answer.
 func TestDeadline(t *testing.T) {
 	strict := rule("strict", "strict", window(5, time.Minute))
-	strict.OnStoreError = policy.FallbackDeny
+	strict.OnStoreError = sluice.FallbackDeny
 	p, err := policy.New(policy.Options{Rules: []policy.Rule{rule("user", "user", window(5, time.Minute)), strict}})
 	if err != nil {
 		t.Fatal(err)

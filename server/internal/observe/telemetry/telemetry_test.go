@@ -85,7 +85,7 @@ func TestCountsWhatRefusesNothing(t *testing.T) {
 func TestCountsRulesByWhatTheyDecided(t *testing.T) {
 	a, b, shadow := &policy.Rule{Name: "a"}, &policy.Rule{Name: "b"}, &policy.Rule{Name: "s", Shadow: true}
 	yes, no := sluice.Decision{Allowed: true}, sluice.Decision{Reason: sluice.ReasonLimited}
-	a.OnStoreError = policy.FallbackLocal
+	a.OnStoreError = sluice.FallbackLocal
 	m := NewMetrics("test")
 	m.Measure(edgeProxy)
 	m.SetRules([]*policy.Rule{a, b, shadow})

@@ -77,24 +77,24 @@ func Open(ctx context.Context, f *Settings, logger *slog.Logger, metrics *teleme
 		Store:       r.hybrid,
 		Deadline:    r.file.Deadline,
 		MaxInFlight: r.file.InFlight,
-		Default:     guard.Allow,
+		Default:     sluice.FallbackAllow,
 		Inline:      true, // rueidisstore returns when the context ends, and so does the hybrid store
 		OnTransition: func(_, to guard.State, why error) {
 			switch to {
-			case guard.Closed:
-				if r.guard.State() == guard.Closed { // for all nodes of a cluster
+			case guard.StateClosed:
+				if r.guard.State() == guard.StateClosed { // for all nodes of a cluster
 					r.health.mend(tripped)
 				}
-			case guard.Open:
+			case guard.StateOpen:
 				r.health.worsen(tripped, why)
-			case guard.HalfOpen: // probing
+			case guard.StateHalfOpen: // probing
 			}
 			logger.Debug("the store's breaker moved", "to", to, "error", why)
 		},
 	}
 	o.Local = r.local
 	if s := r.file.Local.Share; s != (reader.Share{}) {
-		o.Share = guard.Share{Of: s.Of, Parts: s.Parts}
+		o.Share = sluice.Share(s)
 	}
 	if r.guard, err = guard.New(o); err != nil {
 		r.Close()
@@ -134,8 +134,8 @@ func prepareRedis(f *Settings, logger *slog.Logger) (*Store, error) {
 // earlier policy find their limits in the new one by name.
 func (r *Store) SetPolicy(p *policy.Policy) {
 	rules := p.Rules()
-	r.denies.Store(len(rules) > 0 && !slices.ContainsFunc(rules, func(x *policy.Rule) bool { return x.OnStoreError != policy.FallbackDeny }))
-	r.guard.SetFallback(func(l *sluice.Limit) guard.Fallback { return rungs[p.Fallback(l)] })
+	r.denies.Store(len(rules) > 0 && !slices.ContainsFunc(rules, func(x *policy.Rule) bool { return x.OnStoreError != sluice.FallbackDeny }))
+	r.guard.SetFallback(p.Fallback)
 }
 
 // SetShare takes the share of the local fallback from a configuration that is reloaded. Without one, no rule limits
@@ -144,12 +144,7 @@ func (r *Store) SetShare(s reader.Share) error {
 	if s == (reader.Share{}) {
 		return nil
 	}
-	return r.guard.SetShare(guard.Share{Of: s.Of, Parts: s.Parts})
-}
-
-// rungs maps the fallbacks of a policy to the fallbacks of the guard.
-var rungs = map[policy.Fallback]guard.Fallback{
-	policy.FallbackAllow: guard.Allow, policy.FallbackDeny: guard.Deny, policy.FallbackLocal: guard.Local,
+	return r.guard.SetShare(sluice.Share(s))
 }
 
 // connect makes a client from the current secrets and certificates, checks the server, and sends

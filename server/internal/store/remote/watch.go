@@ -56,7 +56,7 @@ func (r *Store) watch(ctx context.Context) {
 			}
 			r.health.mend(unconnected)
 		}
-		if st := r.guard.Stats(); st.State == guard.Closed && st.Answered != answered {
+		if st := r.guard.Stats(); st.State == guard.StateClosed && st.Answered != answered {
 			answered = st.Answered
 			r.health.mend(unanswered)
 			continue
