@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -258,7 +259,7 @@ func (c *counts) leave(queued []queueKey) {
 // be fair to.
 func hasOneKey(r *policy.Rule) bool {
 	for i := range r.Key {
-		if r.Key[i].Source != policy.FromConstant {
+		if r.Key[i].Source != source.Constant {
 			return false
 		}
 	}

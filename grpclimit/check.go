@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -133,16 +134,16 @@ func checkMatch(m *policy.Match, u uses) (faults []fault) {
 }
 
 // checkReads finds values that no call has.
-func checkReads(read []policy.ValueName, u uses) (faults []fault) {
+func checkReads(read []source.Value, u uses) (faults []fault) {
 	for _, v := range read {
 		switch v.Source {
 		case policy.FromCookie:
 			faults = append(faults, fault{fmt.Sprintf("reads the cookie %q, and calls have none", v.Name), "read a metadata key, as a header"})
 		case policy.FromQuery:
 			faults = append(faults, fault{fmt.Sprintf("reads the parameter %q of a query, and calls have none", v.Name), "read a metadata key, as a header"})
-		case policy.FromMethod:
+		case source.Method:
 			faults = append(faults, fault{"has the HTTP method in its key, which is POST for all calls", "write path, which is the method of gRPC"})
-		case policy.FromClientIP, policy.FromHost:
+		case source.ClientIP, source.Host:
 			if u&onClient != 0 {
 				faults = append(faults, fault{fmt.Sprintf("reads %v, which a client does not have", v.Source), "leave it out, or count on the server"})
 			}

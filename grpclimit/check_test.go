@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/grpclimit"
+	"github.com/sluicehq/sluice/internal/descriptors"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -41,7 +42,7 @@ func TestInexpressibleRules(t *testing.T) {
 		{"Methods [GET]", all, policy.Rule{Key: key, Limits: limits, Match: policy.Match{Methods: []string{"GET"}}}},
 		{"Methods [PUT]", all, policy.Rule{Key: key, Limits: limits, Match: policy.Match{Unless: []policy.Match{{Methods: []string{"PUT"}}}}}},
 		{`Paths "/login"`, all, policy.Rule{Key: key, Limits: limits, Match: policy.Match{Paths: []string{"/login"}}}},
-		{"Match.Descriptor", all, policy.Rule{Key: key, Limits: limits, Match: policy.Match{Descriptor: &policy.Descriptor{Domain: "d", Entries: []policy.DescriptorEntry{{Key: "a"}}}}}},
+		{"Match.Descriptor", all, policy.Rule{Key: key, Limits: limits, Match: policy.Match{Descriptor: &descriptors.Pattern{Domain: "d", Entries: []descriptors.PatternEntry{{Key: "a"}}}}}},
 		{`cookie "a"`, all, policy.Rule{Key: []policy.Part{policy.Cookie("a")}, Limits: limits}},
 		{`parameter "a"`, all, policy.Rule{Key: []policy.Part{policy.Template("{query:a}")}, Limits: limits}},
 		{"HTTP method", all, policy.Rule{Key: []policy.Part{policy.Method()}, Limits: limits}},

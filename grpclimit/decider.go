@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -117,7 +118,7 @@ func NewKeyDecider(o KeyOptions) (*Decider, error) {
 	if err != nil {
 		return nil, err
 	}
-	hosts := slices.ContainsFunc(o.Key, func(p policy.Part) bool { return p.Source == policy.FromHost })
+	hosts := slices.ContainsFunc(o.Key, func(p policy.Part) bool { return p.Source == source.Host })
 	return &Decider{rules: rules, keyed: true, hosts: hosts}, nil
 }
 

@@ -5,6 +5,8 @@ import (
 
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/internal/keyed"
+	"github.com/sluicehq/sluice/internal/source"
+	"github.com/sluicehq/sluice/internal/spelling"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -12,7 +14,7 @@ import (
 func edge(ip *httplimit.ClientIP) *keyed.Edge[*Call] {
 	return &keyed.Edge[*Call]{Name: "grpclimit", RequestOf: callOf, Find: func(p *policy.Part) func(*Call) (string, bool) {
 		switch p.Source {
-		case policy.FromClientIP:
+		case source.ClientIP:
 			if p.IPv6Prefix == 0 {
 				p.IPv6Prefix = ip.IPv6Prefix()
 			}
@@ -21,10 +23,10 @@ func edge(ip *httplimit.ClientIP) *keyed.Edge[*Call] {
 				addr, ok := ip.AddrOf(c.Peer(), c.Metadata)
 				return addressText(addr, bits), ok
 			}
-		case policy.FromPath:
+		case source.Path:
 			return func(c *Call) (string, bool) { return c.Method, true }
-		case policy.FromHost:
-			return func(c *Call) (string, bool) { return policy.CleanHost(c.Authority()), true }
+		case source.Host:
+			return func(c *Call) (string, bool) { return spelling.Host(c.Authority()), true }
 		}
 		return nil
 	}}

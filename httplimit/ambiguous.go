@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/spelling"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -38,7 +39,7 @@ func checkRequest(r *http.Request, host, path bool) error {
 		if err := checkFields(r.Header); err != nil {
 			return err
 		}
-		if lines := r.Header["Host"]; len(lines) > 1 || len(lines) == 1 && policy.CleanHost(lines[0]) != policy.CleanHost(r.Host) {
+		if lines := r.Header["Host"]; len(lines) > 1 || len(lines) == 1 && spelling.Host(lines[0]) != spelling.Host(r.Host) {
 			return errHosts // beside :authority
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -52,7 +53,7 @@ type PolicyOptions struct {
 	Attribute func(r *http.Request, name string) (string, bool)
 	// TrustMarks reports whether a request comes from a trusted hop, which may set the headers that
 	// rules set on requests. Such headers then stay. The request counts as marked if it has
-	// policy.MarkedHeader, or another header with which a rule of the policy marks requests. Recognize
+	// Sluice-Marked, or another header with which a rule of the policy marks requests. Recognize
 	// hops by their address: see ClientIP.TrustsPeer. Trust only hops that remove such headers from the
 	// requests of their own clients, as a Middleware does. Default: no hop is trusted, and such headers
 	// are removed, because anybody can send them.
@@ -135,13 +136,13 @@ func NewKeyDecider(o KeyOptions) (*Decider, error) {
 	d := &Decider{rules: rules, keyed: true}
 	for _, p := range rules.Policy().Rules()[0].Key {
 		switch p.Source {
-		case policy.FromFunction, policy.FromRoute:
+		case source.Function, source.Route:
 			d.hosts, d.paths = true, true
-		case policy.FromHost:
+		case source.Host:
 			d.hosts = true
 		case policy.FromHeader:
 			d.hosts = d.hosts || p.Name == "Host"
-		case policy.FromPath, policy.FromParam:
+		case source.Path, source.Param:
 			d.paths = true
 		}
 	}
@@ -239,7 +240,7 @@ func (d *Decider) reserved(r *http.Request, p *policy.Policy) reserved {
 	return p.ReservedHeaders()
 }
 
-// HasMark reports whether a request has a header that marks it: policy.MarkedHeader, or a header
+// HasMark reports whether a request has a header that marks it: Sluice-Marked, or a header
 // with which a rule of the policy marks requests. Anybody can send such a header.
 func HasMark(r *http.Request, p *policy.Policy) bool {
 	return slices.ContainsFunc(p.MarkHeaders(), func(name string) bool { return len(r.Header[name]) > 0 })

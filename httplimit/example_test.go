@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/spelling"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -279,7 +280,7 @@ func ExampleAttributes() {
 	a := httplimit.Attributes(r, nil)
 	q, _ := a.Values.Query("q")
 
-	fmt.Println(a.Method, policy.CleanHost(a.Host), policy.Paths{}.Clean(a.Path), a.ClientIP, q)
+	fmt.Println(a.Method, spelling.Host(a.Host), policy.Paths{}.Clean(a.Path), a.ClientIP, q)
 	// Output: GET example.com /b 192.0.2.1 1
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/removal"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -28,7 +29,7 @@ func TestFormsLeaveNoFiles(t *testing.T) {
 		if left, err := os.ReadDir(files); err != nil || len(left) == 0 {
 			t.Errorf("the form is not in a file, %v", err)
 		}
-		if r.Header.Get(policy.MarkedHeader) != "" {
+		if r.Header.Get(removal.Marked) != "" {
 			copied++
 		}
 	})))

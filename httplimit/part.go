@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	"github.com/sluicehq/sluice/internal/keyed"
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/internal/spelling"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -15,18 +16,18 @@ import (
 func edge(ip *ClientIP) *keyed.Edge[*http.Request] {
 	return &keyed.Edge[*http.Request]{Name: "httplimit", RequestOf: requestOf, Find: func(p *policy.Part) func(*http.Request) (string, bool) {
 		switch p.Source {
-		case policy.FromClientIP:
+		case source.ClientIP:
 			return ip.part(p)
-		case policy.FromMethod:
+		case source.Method:
 			return methodOf
-		case policy.FromPath:
+		case source.Path:
 			return pathOf
-		case policy.FromParam:
+		case source.Param:
 			name := p.Name
 			return func(r *http.Request) (string, bool) { return r.PathValue(name), true }
-		case policy.FromRoute:
+		case source.Route:
 			return func(r *http.Request) (string, bool) { return r.Pattern, true }
-		case policy.FromHost:
+		case source.Host:
 			return hostOf
 		case policy.FromHeader:
 			if textproto.CanonicalMIMEHeaderKey(p.Name) == "Host" { // which net/http does not keep among the headers
@@ -58,12 +59,12 @@ func RouteOf(patterns ...string) (policy.Part, error) {
 		}
 	}
 	p := Function("", table.find)
-	p.Source = policy.FromRoute
+	p.Source = source.Route
 	return p, nil
 }
 
 // hostOf, methodOf and pathOf return values of a request in their one spelling.
-func hostOf(r *http.Request) (string, bool) { return policy.CleanHost(r.Host), true }
+func hostOf(r *http.Request) (string, bool) { return spelling.Host(r.Host), true }
 
 func methodOf(r *http.Request) (string, bool) {
 	if r.Method == "" {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/spelling"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -246,7 +247,7 @@ func TestAttributes(t *testing.T) {
 	r := get("http://Example.com:8080/a/%41?q=1", "X-A: 1", "Cookie: c=2")
 	r.RemoteAddr = "[::ffff:192.0.2.1]:80"
 	a := httplimit.Attributes(r, nil)
-	if a.Method != http.MethodGet || policy.CleanHost(a.Host) != "example.com" || a.Path != "/a/%41" || a.ClientIP.String() != "192.0.2.1" {
+	if a.Method != http.MethodGet || spelling.Host(a.Host) != "example.com" || a.Path != "/a/%41" || a.ClientIP.String() != "192.0.2.1" {
 		t.Errorf("got %+v", a)
 	}
 	for _, c := range []struct {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sluicehq/sluice/internal/removal"
+	"github.com/sluicehq/sluice/internal/spelling"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -118,7 +119,7 @@ func originForm(target, host string) (string, error) {
 	} else {
 		rest = ""
 	}
-	if policy.CheckHost(named) != nil || policy.CleanHost(named) != policy.CleanHost(host) {
+	if policy.CheckHost(named) != nil || spelling.Host(named) != spelling.Host(host) {
 		return "", errOtherHost
 	}
 	if rest == "" || rest[0] != '/' {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluicehq/sluice/internal/removal"
 	"github.com/sluicehq/sluice/internal/spelling"
 )
 
@@ -67,17 +68,10 @@ type LimitedAction struct {
 	Upstream string
 	// RequestHeader holds headers to set on a degraded or marked request that is passed on. Edges
 	// remove them from the requests of clients: see Policy.RequestHeaders. Default for Mark:
-	// MarkedHeader with the name of the rule. Default for Degrade without an answer and an Upstream:
-	// DegradedHeader with the name of the rule.
+	// Sluice-Marked with the name of the rule. Default for Degrade without an answer and an Upstream:
+	// Sluice-Degraded with the name of the rule.
 	RequestHeader map[string]string
 }
-
-// By these headers the service behind recognizes marked and degraded requests, unless
-// LimitedAction.RequestHeader names others.
-const (
-	MarkedHeader   = "Sluice-Marked"
-	DegradedHeader = "Sluice-Degraded"
-)
 
 // Answers reports whether a degraded request gets an answer at once, and is not passed on.
 func (r *LimitedAction) Answers() bool {
@@ -122,9 +116,9 @@ func (r *LimitedAction) check(rule string, report func(field, value string, f fa
 	}
 	switch {
 	case r.Action == Mark:
-		r.RequestHeader = map[string]string{MarkedHeader: rule}
+		r.RequestHeader = map[string]string{removal.Marked: rule}
 	case r.Action == Degrade && r.Upstream == "" && !r.Answers():
-		r.RequestHeader = map[string]string{DegradedHeader: rule}
+		r.RequestHeader = map[string]string{removal.Degraded: rule}
 	}
 }
 

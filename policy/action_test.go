@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sluicehq/sluice/internal/removal"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -25,8 +26,8 @@ func TestResponses(t *testing.T) {
 		header  map[string]string
 	}{
 		{"deny", policy.Deny, false, nil},
-		{"mark", policy.Mark, false, map[string]string{policy.MarkedHeader: "mark"}},
-		{"less", policy.Degrade, false, map[string]string{policy.DegradedHeader: "less"}},
+		{"mark", policy.Mark, false, map[string]string{removal.Marked: "mark"}},
+		{"less", policy.Degrade, false, map[string]string{removal.Degraded: "less"}},
 		{"fallback", policy.Degrade, false, nil},
 		{"static", policy.Degrade, true, nil},
 		{"own", policy.Mark, false, map[string]string{"x-scavenger": "1"}},

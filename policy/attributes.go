@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/internal/spelling"
 )
 
@@ -87,7 +88,7 @@ func (a *Attributes) value(s Source, name string) (string, bool) {
 		if v, ok := a.Values.(ClaimValues); ok {
 			return v.Claim(name)
 		}
-	case FromAttribute:
+	case source.Attribute:
 		if v, ok := a.Values.(AttributeValues); ok {
 			return v.Attribute(name)
 		}
@@ -146,7 +147,7 @@ func (a *Attributes) read(s Source, name string) (r Found) {
 	if !a.known {
 		v, _ = a.Values.(RepeatableValues)
 	}
-	if v != nil && s != FromAttribute {
+	if v != nil && s != source.Attribute {
 		r = v.Read(s, name)
 	} else if text, ok := a.value(s, name); ok {
 		r = Found{First: text, Last: text, Count: CountOne}

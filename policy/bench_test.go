@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/descriptors"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -97,7 +98,7 @@ func BenchmarkDescriptors(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			q := make([]policy.DescriptorRequest, n)
+			q := make([]descriptors.Request, n)
 			for i := range q {
 				q[i] = hits(1, "user=u"+strconv.Itoa(i), "path=/ab")
 			}

@@ -60,11 +60,6 @@ func (o Paths) form() paths.Form {
 // allocation: Clean(Clean(p)) is Clean(p).
 func (o Paths) Clean(escaped string) string { return o.form().Clean(escaped) }
 
-// CleanHost returns the canonical spelling of a host: ASCII letters in lower case, without port,
-// brackets and trailing dot. Addresses are as netip writes them. A host that is clean is returned as it
-// is, without allocation.
-func CleanHost(host string) string { return spelling.Host(host) }
-
 // CheckHost returns an *AttributeError for a host that is not a name, an IPv4 address or an IPv6 address
 // in brackets, each with or without a port. Services read different names in such a host: in
 // "api.example.com:80:80" some read "api.example.com". An empty host is accepted, for requests

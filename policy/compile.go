@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/removal"
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/policy/internal/patterns"
 )
 
@@ -52,7 +54,7 @@ func (c *compiler) policy() (*Policy, error) {
 		classes: c.compileClasses(), byName: make(map[string]*rule, len(o.Rules)),
 	}
 	c.addDomains(p)
-	headers, marks := map[string]bool{}, map[string]bool{MarkedHeader: true}
+	headers, marks := map[string]bool{}, map[string]bool{removal.Marked: true}
 	for i := range o.Rules {
 		r := c.compile(i, &o.Rules[i])
 		if p.byName[r.Name] != nil {
@@ -73,7 +75,7 @@ func (c *compiler) policy() (*Policy, error) {
 		}
 	}
 	p.requestHeaders, p.markHeaders = slices.Sorted(maps.Keys(headers)), slices.Sorted(maps.Keys(marks))
-	headers[MarkedHeader], headers[DegradedHeader] = true, true
+	headers[removal.Marked], headers[removal.Degraded] = true, true
 	p.reserved = slices.Sorted(maps.Keys(headers))
 	c.checkPressures(p)
 	p.setReads()
@@ -229,7 +231,7 @@ func (c *compiler) checkBan(b *sluice.Ban) {
 func (r *rule) isPlain() bool {
 	for i := range r.parts {
 		switch p := &r.parts[i]; p.Source {
-		case FromPath, FromParam, FromRoute:
+		case source.Path, source.Param, source.Route:
 			if p.Value == nil {
 				return false // the path has variants
 			}

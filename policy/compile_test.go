@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -30,9 +31,9 @@ func TestNewMistakes(t *testing.T) {
 		{"Key[0]", func(r *policy.Rule) { r.Key = []policy.Part{policy.Header("a b")} }},
 		{"Key[0]", func(r *policy.Rule) { r.Key = []policy.Part{policy.Header("host")} }},
 		{"Key[0]", func(r *policy.Rule) { r.Key = []policy.Part{policy.Cookie("a;b")} }},
-		{"Key[0]", func(r *policy.Rule) { r.Key = []policy.Part{{Source: policy.FromPath, Name: "x"}} }},
-		{"Key[0]", func(r *policy.Rule) { r.Key = []policy.Part{{Source: policy.FromPath, IPv6Prefix: 48}} }},
-		{"Key[0]", func(r *policy.Rule) { r.Key = []policy.Part{{Source: policy.FromClientIP, IPv6Prefix: 129}} }},
+		{"Key[0]", func(r *policy.Rule) { r.Key = []policy.Part{{Source: source.Path, Name: "x"}} }},
+		{"Key[0]", func(r *policy.Rule) { r.Key = []policy.Part{{Source: source.Path, IPv6Prefix: 48}} }},
+		{"Key[0]", func(r *policy.Rule) { r.Key = []policy.Part{{Source: source.ClientIP, IPv6Prefix: 129}} }},
 		{"Key[1]", func(r *policy.Rule) { r.Key = []policy.Part{policy.Global(), policy.Param("id")} }},
 		{"Key[0]", func(r *policy.Rule) { r.Key = []policy.Part{policy.Global().IfMissing(9)} }},
 		{"Limits", func(r *policy.Rule) { r.Limits = nil }},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/descriptors"
 )
 
 // Decider decides by a policy over a store. All edges of a program share one, and SetPolicy
@@ -82,6 +83,6 @@ func (d *Decider) ListBans(ctx context.Context, q sluice.BanQuery) (bans []Banne
 }
 
 // DecideDescriptors decides about all descriptors of a call; see Policy.DecideDescriptors.
-func (d *Decider) DecideDescriptors(ctx context.Context, domain string, q []DescriptorRequest) DescriptorVerdict {
+func (d *Decider) DecideDescriptors(ctx context.Context, domain string, q []descriptors.Request) DescriptorVerdict {
 	return d.policy.Load().DecideDescriptors(ctx, d.store, domain, q)
 }

@@ -6,23 +6,6 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// DescriptorRequest is one descriptor of a call.
-type DescriptorRequest struct {
-	// Entries are what the rules of the domain are matched against. The policy keeps nothing of them.
-	Entries []Entry
-	// Cost is how many units the descriptor takes. Zero means one, unless Look is set. A rule with Cost.Units
-	// multiplies it.
-	Cost int64
-	// Look decides and takes nothing. With a Cost of zero, the descriptor is over its limit if more units are used
-	// than the limit has, so a key that is exactly at its limit is not.
-	Look bool
-	// Refund gives the Cost back, up to what the key has used. It neither takes nor denies anything.
-	Refund bool
-	// Limit replaces the limits of the rule by a fixed window of this rate. A count of zero denies everything.
-	// It has an effect only in a domain of the policy. Nil for none.
-	Limit *sluice.Rate
-}
-
 // DescriptorVerdict is the verdict about all descriptors of a call.
 type DescriptorVerdict struct {
 	// Verdict is folded from the results of all descriptors. Its Reason is ReasonNoRule if no rule matches any

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicehq/sluice/internal/descriptors"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -33,7 +34,7 @@ func FuzzWildcards(f *testing.F) {
 		if strings.ToValidUTF8(pattern, "") != pattern || strings.ToValidUTF8(value, "") != value {
 			return // regular expressions replace other bytes
 		}
-		got := p.TraceDescriptor("d", []policy.Entry{{Key: "k", Value: value}}).Rule != nil
+		got := p.TraceDescriptor("d", []descriptors.Entry{{Key: "k", Value: value}}).Rule != nil
 		if want := e.MatchString(value); got != want {
 			t.Errorf("%q matches %q: %v, want %v", pattern, value, got, want)
 		}
@@ -42,10 +43,10 @@ func FuzzWildcards(f *testing.F) {
 
 // matchSlowly returns the rule that a descriptor matches, by the precedence as it is documented: at each entry the exact
 // value, then the first wildcard, then any value, among the rules whose entries before were chosen too.
-func matchSlowly(rules []policy.Rule, entries []policy.Entry) string {
+func matchSlowly(rules []policy.Rule, entries []descriptors.Entry) string {
 	left := rules
 	for i, e := range entries {
-		choose := func(fits func(x policy.DescriptorEntry) bool) (chosen policy.DescriptorEntry, ok bool) {
+		choose := func(fits func(x descriptors.PatternEntry) bool) (chosen descriptors.PatternEntry, ok bool) {
 			for _, r := range left {
 				if all := r.Match.Descriptor.Entries; len(all) > i && all[i].Key == e.Key && fits(all[i]) {
 					return all[i], true
@@ -53,9 +54,9 @@ func matchSlowly(rules []policy.Rule, entries []policy.Entry) string {
 			}
 			return chosen, false
 		}
-		chosen, ok := choose(func(x policy.DescriptorEntry) bool { return x.Value != "" && x.Value == e.Value })
+		chosen, ok := choose(func(x descriptors.PatternEntry) bool { return x.Value != "" && x.Value == e.Value })
 		if !ok {
-			chosen, ok = choose(func(x policy.DescriptorEntry) bool {
+			chosen, ok = choose(func(x descriptors.PatternEntry) bool {
 				parts := strings.Split(x.Value, "*")
 				for j := range parts {
 					parts[j] = regexp.QuoteMeta(parts[j])
@@ -64,7 +65,7 @@ func matchSlowly(rules []policy.Rule, entries []policy.Entry) string {
 			})
 		}
 		if !ok {
-			chosen, ok = choose(func(x policy.DescriptorEntry) bool { return x.Value == "" })
+			chosen, ok = choose(func(x descriptors.PatternEntry) bool { return x.Value == "" })
 		}
 		if !ok {
 			return ""
@@ -104,9 +105,9 @@ func TestDescriptorPrecedence(t *testing.T) {
 		}
 		p := mustPolicy(t, policy.Options{Rules: rules})
 		for range 50 {
-			var q []policy.Entry
+			var q []descriptors.Entry
 			for range 1 + rng.IntN(4) {
-				q = append(q, policy.Entry{Key: pick("a", "b"), Value: pick("", "x", "y", "xy", "xzy", "z", "x*")})
+				q = append(q, descriptors.Entry{Key: pick("a", "b"), Value: pick("", "x", "y", "xy", "xzy", "z", "x*")})
 			}
 			got := ""
 			if r := p.TraceDescriptor("d", q).Rule; r != nil {

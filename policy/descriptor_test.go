@@ -10,17 +10,19 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/descriptors"
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 )
 
 // described returns a rule of the domain "d" that admits n units per minute. Entries are written as key=value.
 func described(name string, n int64, entries ...string) policy.Rule {
-	d := &policy.Descriptor{Domain: "d"}
+	d := &descriptors.Pattern{Domain: "d"}
 	for _, e := range entries {
 		key, value, _ := strings.Cut(e, "=")
 		shared := strings.HasSuffix(value, "!")
-		d.Entries = append(d.Entries, policy.DescriptorEntry{Key: key, Value: strings.TrimSuffix(value, "!"), Shared: shared})
+		d.Entries = append(d.Entries, descriptors.PatternEntry{Key: key, Value: strings.TrimSuffix(value, "!"), Shared: shared})
 	}
 	r := policy.Rule{Name: name, Match: policy.Match{Descriptor: d}}
 	if n > 0 {
@@ -30,17 +32,17 @@ func described(name string, n int64, entries ...string) policy.Rule {
 }
 
 // entries reads the entries of a descriptor, written as key=value.
-func entries(texts ...string) []policy.Entry {
-	var all []policy.Entry
+func entries(texts ...string) []descriptors.Entry {
+	var all []descriptors.Entry
 	for _, text := range texts {
 		key, value, _ := strings.Cut(text, "=")
-		all = append(all, policy.Entry{Key: key, Value: value})
+		all = append(all, descriptors.Entry{Key: key, Value: value})
 	}
 	return all
 }
 
-func hits(n int64, texts ...string) policy.DescriptorRequest {
-	return policy.DescriptorRequest{Entries: entries(texts...), Cost: n}
+func hits(n int64, texts ...string) descriptors.Request {
+	return descriptors.Request{Entries: entries(texts...), Cost: n}
 }
 
 // describing returns a decider over a store in memory with its own clock, which begins ten seconds into a minute.
@@ -127,7 +129,7 @@ func TestDescriptorsMatch(t *testing.T) {
 		{"k=1 k=v", "deeper"},
 		{"k=1 k=w", ""},
 	} {
-		v := d.DecideDescriptors(t.Context(), "d", []policy.DescriptorRequest{hits(1, strings.Fields(c.descriptor)...)})
+		v := d.DecideDescriptors(t.Context(), "d", []descriptors.Request{hits(1, strings.Fields(c.descriptor)...)})
 		name := ""
 		if r := v.Descriptors[0].Rule; r != nil {
 			name = r.Name
@@ -136,7 +138,7 @@ func TestDescriptorsMatch(t *testing.T) {
 			t.Errorf("%q matches %q, want %q: %s", c.descriptor, name, c.rule, v.String())
 		}
 	}
-	if v := d.DecideDescriptors(t.Context(), "e", []policy.DescriptorRequest{hits(1, "a=x")}); v.Known || !v.Allowed() || v.Descriptors[0].Rule != nil || v.Reason != sluice.ReasonNoRule {
+	if v := d.DecideDescriptors(t.Context(), "e", []descriptors.Request{hits(1, "a=x")}); v.Known || !v.Allowed() || v.Descriptors[0].Rule != nil || v.Reason != sluice.ReasonNoRule {
 		t.Errorf("an unknown domain: %s", v.String())
 	}
 	if v := d.Decide(t.Context(), &policy.Attributes{Method: "GET", Path: "/a"}); v.Reason != sluice.ReasonNoRule {
@@ -161,20 +163,20 @@ func TestDescriptorsDecide(t *testing.T) {
 	}
 	rules[10].Match.Descriptor.Replaces = []string{"per-ip"}
 	rules[11].Match.Descriptor.Label = "per-ip"
-	look := func(texts ...string) policy.DescriptorRequest {
-		return policy.DescriptorRequest{Entries: entries(texts...), Look: true}
+	look := func(texts ...string) descriptors.Request {
+		return descriptors.Request{Entries: entries(texts...), Look: true}
 	}
-	refund := func(n int64, texts ...string) policy.DescriptorRequest {
-		return policy.DescriptorRequest{Entries: entries(texts...), Cost: n, Refund: true}
+	refund := func(n int64, texts ...string) descriptors.Request {
+		return descriptors.Request{Entries: entries(texts...), Cost: n, Refund: true}
 	}
-	override := func(rate sluice.Rate, texts ...string) policy.DescriptorRequest {
-		return policy.DescriptorRequest{Entries: entries(texts...), Limit: &rate}
+	override := func(rate sluice.Rate, texts ...string) descriptors.Request {
+		return descriptors.Request{Entries: entries(texts...), Limit: &rate}
 	}
-	all := func(q ...policy.DescriptorRequest) []policy.DescriptorRequest { return q }
+	all := func(q ...descriptors.Request) []descriptors.Request { return q }
 	d, now := describing(t, policy.Options{Rules: rules})
 	for i, c := range []struct {
 		pass time.Duration
-		call []policy.DescriptorRequest
+		call []descriptors.Request
 		want string
 	}{
 		{0, all(hits(2, "user=a")), "ok OK/3"},
@@ -234,7 +236,7 @@ func TestDescriptorNumbers(t *testing.T) {
 		described("user", 5, "user"), costly,
 		{Name: "zero", Always: true, Match: described("", 0, "user=zero").Match},
 	}})
-	v := d.DecideDescriptors(t.Context(), "d", []policy.DescriptorRequest{hits(1, "user=a"), hits(1, "user=zero"), hits(3, "costly=a"), hits(math.MaxInt64, "costly=a")})
+	v := d.DecideDescriptors(t.Context(), "d", []descriptors.Request{hits(1, "user=a"), hits(1, "user=zero"), hits(3, "costly=a"), hits(math.MaxInt64, "costly=a")})
 	first, zero, costs, most := &v.Descriptors[0], &v.Descriptors[1], &v.Descriptors[2], &v.Descriptors[3]
 	// The call is denied, so nothing is used.
 	if first.Rate != sluice.PerMinute(5) || first.Reset() != 0 || zero.Rate != sluice.Per(0, time.Second) {
@@ -243,22 +245,22 @@ func TestDescriptorNumbers(t *testing.T) {
 	if costs.Results[0].Request.Cost != 30 || most.Results[0].Request.Cost != math.MaxInt64 {
 		t.Errorf("costs %d and %d", costs.Results[0].Request.Cost, most.Results[0].Request.Cost)
 	}
-	v = d.DecideDescriptors(t.Context(), "d", []policy.DescriptorRequest{hits(1, "user=a")})
+	v = d.DecideDescriptors(t.Context(), "d", []descriptors.Request{hits(1, "user=a")})
 	if got := v.Descriptors[0].Reset(); got != 50*time.Second { // windows are aligned to the minute
 		t.Errorf("resets in %v", got)
 	}
 	rate := sluice.PerMinute(1)
 	for domain, known := range map[string]bool{"empty": true, "unknown": false} {
-		v := d.DecideDescriptors(t.Context(), domain, []policy.DescriptorRequest{{Entries: entries("a=b"), Limit: &rate}})
+		v := d.DecideDescriptors(t.Context(), domain, []descriptors.Request{{Entries: entries("a=b"), Limit: &rate}})
 		if v.Known != known || v.Descriptors[0].Override != known || (v.Descriptors[0].Rule != nil) != known {
 			t.Errorf("domain %q: %+v", domain, v.Descriptors[0])
 		}
 	}
-	for _, bad := range []policy.DescriptorRequest{hits(-1, "user=a"), {Entries: entries("user=a"), Limit: &sluice.Rate{}}} {
+	for _, bad := range []descriptors.Request{hits(-1, "user=a"), {Entries: entries("user=a"), Limit: &sluice.Rate{}}} {
 		if bad.Limit != nil {
 			*bad.Limit = sluice.Per(5, -time.Second)
 		}
-		v := d.DecideDescriptors(t.Context(), "d", []policy.DescriptorRequest{bad})
+		v := d.DecideDescriptors(t.Context(), "d", []descriptors.Request{bad})
 		var wrong *policy.AttributeError
 		if v.Allowed() || !errors.As(v.Refused, &wrong) {
 			t.Errorf("%+v: %s", bad, v.String())
@@ -281,9 +283,9 @@ func TestDescriptorsWithoutStore(t *testing.T) {
 	}{
 		{"allow=1", "ok OK/0"}, {"deny=1", "no OVER/0"}, {"allow=1 deny=1", "no OK/0 OVER/0"}, {"quota=1", "no OVER/0"}, {"none=1", "ok OK"},
 	} {
-		var q []policy.DescriptorRequest
+		var q []descriptors.Request
 		for _, text := range strings.Fields(c.call) {
-			q = append(q, hits(1, text), policy.DescriptorRequest{Entries: entries(text), Refund: true, Cost: 1})
+			q = append(q, hits(1, text), descriptors.Request{Entries: entries(text), Refund: true, Cost: 1})
 		}
 		v := d.DecideDescriptors(t.Context(), "d", q)
 		got := strings.Fields(statuses(&v))
@@ -318,8 +320,8 @@ func TestRefunds(t *testing.T) {
 		r := described("r", 0, "user")
 		r.Limits = []*sluice.Limit{sluice.MustLimit("", c.algorithm)}
 		d, _ := describing(t, policy.Options{Rules: []policy.Rule{r}})
-		d.DecideDescriptors(t.Context(), "d", []policy.DescriptorRequest{hits(5, "user=a")})
-		v := d.DecideDescriptors(t.Context(), "d", []policy.DescriptorRequest{{Entries: entries("user=a"), Cost: 2, Refund: true}})
+		d.DecideDescriptors(t.Context(), "d", []descriptors.Request{hits(5, "user=a")})
+		v := d.DecideDescriptors(t.Context(), "d", []descriptors.Request{{Entries: entries("user=a"), Cost: 2, Refund: true}})
 		got := fmt.Sprint(v.Descriptors[0].Remaining())
 		if errors.Is(v.Descriptors[0].Err, errors.ErrUnsupported) {
 			got = "no"
@@ -328,7 +330,7 @@ func TestRefunds(t *testing.T) {
 			t.Errorf("%v: %s remain, want %s: %v", c.algorithm, got, c.want, v.Descriptors[0].Err)
 		}
 		// A refund never gives more than the limit has.
-		v = d.DecideDescriptors(t.Context(), "d", []policy.DescriptorRequest{{Entries: entries("user=a"), Cost: math.MaxInt64, Refund: true}})
+		v = d.DecideDescriptors(t.Context(), "d", []descriptors.Request{{Entries: entries("user=a"), Cost: math.MaxInt64, Refund: true}})
 		if left := v.Descriptors[0].Remaining(); got != "no" && left != 10 {
 			t.Errorf("%v: %d of 10 remain", c.algorithm, left)
 		}
@@ -356,8 +358,10 @@ func TestDescriptorMistakes(t *testing.T) {
 		{"wait", func(r *policy.Rule) { r.MaxWait = time.Second }, "does not wait"},
 		{"lease", func(r *policy.Rule) { r.Limits = []*sluice.Limit{sluice.MustLimit("", sluice.Concurrency{Max: 1})} }, "grants leases"},
 		{"part of requests", func(r *policy.Rule) { r.Key = []policy.Part{policy.ClientIP()} }, "is a part of requests"},
-		{"unknown part", func(r *policy.Rule) { r.Key = []policy.Part{policy.DescriptorValue("b")} }, "is the value of no entry"},
-		{"twice", func(r *policy.Rule) { r.Key = []policy.Part{policy.DescriptorValue("a"), policy.DescriptorValue("a")} }, "Key[1]"},
+		{"unknown part", func(r *policy.Rule) { r.Key = []policy.Part{{Source: source.Descriptor, Name: "b"}} }, "is the value of no entry"},
+		{"twice", func(r *policy.Rule) {
+			r.Key = []policy.Part{{Source: source.Descriptor, Name: "a"}, {Source: source.Descriptor, Name: "a"}}
+		}, "Key[1]"},
 		{"cost", func(r *policy.Rule) { r.Cost.Header = "X-Cost" }, "is not constant"},
 		{"ban", func(r *policy.Rule) {
 			r.Match.Descriptor.Entries[0].Value, r.Ban = "v", &sluice.Ban{After: 1, For: time.Minute}
@@ -372,7 +376,7 @@ func TestDescriptorMistakes(t *testing.T) {
 		}
 	}
 	r := described("r", 1, "a")
-	r.Match.Descriptor, r.Key = nil, []policy.Part{policy.DescriptorValue("a")}
+	r.Match.Descriptor, r.Key = nil, []policy.Part{{Source: source.Descriptor, Name: "a"}}
 	if _, err := policy.New(policy.Options{Rules: []policy.Rule{r}}); err == nil || !strings.Contains(err.Error(), "the rule matches requests") {
 		t.Error(err)
 	}
@@ -388,7 +392,7 @@ func TestDescriptorRules(t *testing.T) {
 	r.Ban = &sluice.Ban{After: 1, For: time.Hour}
 	d, _ := describing(t, policy.Options{Rules: []policy.Rule{r}})
 	ask := func() string {
-		v := d.DecideDescriptors(t.Context(), "d", []policy.DescriptorRequest{hits(2, "tenant=t", "kind=x", "user=")})
+		v := d.DecideDescriptors(t.Context(), "d", []descriptors.Request{hits(2, "tenant=t", "kind=x", "user=")})
 		return statuses(&v)
 	}
 	if got := ask(); got != "ok OK/0" {
@@ -431,7 +435,7 @@ func TestCostsOfDescriptors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := d.DecideDescriptors(t.Context(), "d", []policy.DescriptorRequest{hits(c.hits, "user=a")})
+		v := d.DecideDescriptors(t.Context(), "d", []descriptors.Request{hits(c.hits, "user=a")})
 		if len(s.requests) != 1 || s.requests[0].Cost != c.want {
 			t.Errorf("%d hits of %d units: %s, %+v", c.hits, c.units, v.String(), s.requests)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/descriptors"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -21,8 +22,8 @@ func debited(name string, n int64, entries ...string) policy.Rule {
 }
 
 // look is a descriptor of 0 hits.
-func look(texts ...string) policy.DescriptorRequest {
-	return policy.DescriptorRequest{Entries: entries(texts...), Look: true}
+func look(texts ...string) descriptors.Request {
+	return descriptors.Request{Entries: entries(texts...), Look: true}
 }
 
 // TestDebits makes calls in steps, whose descriptors are always charged.
@@ -38,54 +39,54 @@ func TestDebits(t *testing.T) {
 	d, now := describing(t, policy.Options{Rules: []policy.Rule{
 		debited("tokens", 100, "tokens"), debited("user", 5, "user"), described("plain", 5, "plain"), shadow, quotaA, quotaB, blocked, degrade, candidate,
 	}})
-	limited := func(n int64, text string) policy.DescriptorRequest {
+	limited := func(n int64, text string) descriptors.Request {
 		rate := sluice.PerMinute(n)
-		return policy.DescriptorRequest{Entries: entries(text), Cost: 3, Limit: &rate}
+		return descriptors.Request{Entries: entries(text), Cost: 3, Limit: &rate}
 	}
 	refund := hits(4, "user=d")
 	refund.Refund = true
 	for i, step := range []struct {
-		call []policy.DescriptorRequest
+		call []descriptors.Request
 		want string
 	}{
 		// Work whose cost is known afterwards: look, then charge.
-		{[]policy.DescriptorRequest{look("tokens=a")}, "ok OK/100"},
-		{[]policy.DescriptorRequest{hits(40, "tokens=a")}, "ok OK/60"},
-		{[]policy.DescriptorRequest{look("tokens=a")}, "ok OK/60"},
-		{[]policy.DescriptorRequest{hits(40, "tokens=a")}, "ok OK/20"},
-		{[]policy.DescriptorRequest{look("tokens=a")}, "ok OK/20"},
-		{[]policy.DescriptorRequest{hits(40, "tokens=a")}, "no OVER/0"}, // and is charged
-		{[]policy.DescriptorRequest{look("tokens=a")}, "no OVER/0"},
-		{[]policy.DescriptorRequest{hits(100, "tokens=b")}, "ok OK/0"},
-		{[]policy.DescriptorRequest{look("tokens=b")}, "ok OK/0"}, // exactly at the limit
-		{[]policy.DescriptorRequest{hits(1, "tokens=b")}, "no OVER/0"},
-		{[]policy.DescriptorRequest{look("tokens=b")}, "no OVER/0"},
-		{[]policy.DescriptorRequest{hits(math.MaxInt64, "tokens=c")}, "no OVER/0"},
-		{[]policy.DescriptorRequest{hits(math.MaxInt64, "tokens=c")}, "no OVER/0"},
+		{[]descriptors.Request{look("tokens=a")}, "ok OK/100"},
+		{[]descriptors.Request{hits(40, "tokens=a")}, "ok OK/60"},
+		{[]descriptors.Request{look("tokens=a")}, "ok OK/60"},
+		{[]descriptors.Request{hits(40, "tokens=a")}, "ok OK/20"},
+		{[]descriptors.Request{look("tokens=a")}, "ok OK/20"},
+		{[]descriptors.Request{hits(40, "tokens=a")}, "no OVER/0"}, // and is charged
+		{[]descriptors.Request{look("tokens=a")}, "no OVER/0"},
+		{[]descriptors.Request{hits(100, "tokens=b")}, "ok OK/0"},
+		{[]descriptors.Request{look("tokens=b")}, "ok OK/0"}, // exactly at the limit
+		{[]descriptors.Request{hits(1, "tokens=b")}, "no OVER/0"},
+		{[]descriptors.Request{look("tokens=b")}, "no OVER/0"},
+		{[]descriptors.Request{hits(math.MaxInt64, "tokens=c")}, "no OVER/0"},
+		{[]descriptors.Request{hits(math.MaxInt64, "tokens=c")}, "no OVER/0"},
 		// Several descriptors: each is charged, whatever the others decide.
-		{[]policy.DescriptorRequest{hits(6, "user=a"), hits(1, "user=b"), hits(1, "plain=b")}, "no OVER/0 OK/4 OK/5"},
-		{[]policy.DescriptorRequest{look("user=a"), look("user=b"), look("plain=b")}, "no OVER/0 OK/4 OK/5"},
-		{[]policy.DescriptorRequest{hits(9, "plain=a"), hits(1, "user=b")}, "no OVER/5 OK/3"}, // denied by a rule that is not debited
-		{[]policy.DescriptorRequest{hits(1, "blocked=a"), hits(1, "user=b")}, "no OVER/0 OK/2"},
-		{[]policy.DescriptorRequest{hits(1, "user=c"), hits(1, "user=c"), hits(4, "user=c")}, "no OK/4 OK/3 OVER/0"},
+		{[]descriptors.Request{hits(6, "user=a"), hits(1, "user=b"), hits(1, "plain=b")}, "no OVER/0 OK/4 OK/5"},
+		{[]descriptors.Request{look("user=a"), look("user=b"), look("plain=b")}, "no OVER/0 OK/4 OK/5"},
+		{[]descriptors.Request{hits(9, "plain=a"), hits(1, "user=b")}, "no OVER/5 OK/3"}, // denied by a rule that is not debited
+		{[]descriptors.Request{hits(1, "blocked=a"), hits(1, "user=b")}, "no OVER/0 OK/2"},
+		{[]descriptors.Request{hits(1, "user=c"), hits(1, "user=c"), hits(4, "user=c")}, "no OK/4 OK/3 OVER/0"},
 		// Rules in shadow, and quotas.
-		{[]policy.DescriptorRequest{hits(3, "shadow=a")}, "ok OK/0"},
-		{[]policy.DescriptorRequest{hits(2, "qa=x"), hits(1, "qb=x")}, "ok OVER/0 OK/1"},
-		{[]policy.DescriptorRequest{hits(1, "qa=x"), hits(2, "qb=x")}, "no OVER/0 OVER/0"},
-		{[]policy.DescriptorRequest{look("qb=x")}, "no OVER/0"}, // the charge of a refused call stays
-		{[]policy.DescriptorRequest{hits(2, "qa=x"), hits(1, "user=e")}, "no OVER/0 OK/4"},
-		{[]policy.DescriptorRequest{look("user=e")}, "ok OK/4"},
-		{[]policy.DescriptorRequest{hits(1, "degrade=a"), hits(9, "user=f")}, "no OK/0 OVER/0"},
-		{[]policy.DescriptorRequest{look("degrade=a")}, "ok OK/0"},
+		{[]descriptors.Request{hits(3, "shadow=a")}, "ok OK/0"},
+		{[]descriptors.Request{hits(2, "qa=x"), hits(1, "qb=x")}, "ok OVER/0 OK/1"},
+		{[]descriptors.Request{hits(1, "qa=x"), hits(2, "qb=x")}, "no OVER/0 OVER/0"},
+		{[]descriptors.Request{look("qb=x")}, "no OVER/0"}, // the charge of a refused call stays
+		{[]descriptors.Request{hits(2, "qa=x"), hits(1, "user=e")}, "no OVER/0 OK/4"},
+		{[]descriptors.Request{look("user=e")}, "ok OK/4"},
+		{[]descriptors.Request{hits(1, "degrade=a"), hits(9, "user=f")}, "no OK/0 OVER/0"},
+		{[]descriptors.Request{look("degrade=a")}, "ok OK/0"},
 		// A limit that comes with the call.
-		{[]policy.DescriptorRequest{limited(5, "user=a")}, "ok OK/2"},
-		{[]policy.DescriptorRequest{limited(5, "user=a")}, "no OVER/0"},
-		{[]policy.DescriptorRequest{limited(7, "user=a")}, "no OVER/0"}, // nine
-		{[]policy.DescriptorRequest{limited(12, "user=a")}, "ok OK/0"},  // twelve
+		{[]descriptors.Request{limited(5, "user=a")}, "ok OK/2"},
+		{[]descriptors.Request{limited(5, "user=a")}, "no OVER/0"},
+		{[]descriptors.Request{limited(7, "user=a")}, "no OVER/0"}, // nine
+		{[]descriptors.Request{limited(12, "user=a")}, "ok OK/0"},  // twelve
 		// A refund pays a debt first.
-		{[]policy.DescriptorRequest{hits(8, "user=d")}, "no OVER/0"},
-		{[]policy.DescriptorRequest{refund}, "ok OK/1"},
-		{[]policy.DescriptorRequest{hits(50, "tried=a")}, "ok OK/50"},
+		{[]descriptors.Request{hits(8, "user=d")}, "no OVER/0"},
+		{[]descriptors.Request{refund}, "ok OK/1"},
+		{[]descriptors.Request{hits(50, "tried=a")}, "ok OK/50"},
 	} {
 		v := d.DecideDescriptors(t.Context(), "d", step.call)
 		if got := statuses(&v); got != step.want || v.Err != nil {
@@ -93,7 +94,7 @@ func TestDebits(t *testing.T) {
 		}
 	}
 	*now = now.Add(time.Minute)
-	if v := d.DecideDescriptors(t.Context(), "d", []policy.DescriptorRequest{look("tokens=c"), hits(5, "user=a")}); statuses(&v) != "ok OK/100 OK/0" {
+	if v := d.DecideDescriptors(t.Context(), "d", []descriptors.Request{look("tokens=c"), hits(5, "user=a")}); statuses(&v) != "ok OK/100 OK/0" {
 		t.Errorf("in the next window: %s", statuses(&v))
 	}
 }
@@ -131,7 +132,7 @@ func TestDebitsEqualCounters(t *testing.T) {
 				*now = now.Add(time.Minute)
 				maps.DeleteFunc(used, func(key string, _ int64) bool { return !strings.HasPrefix(key, "own ") })
 			}
-			var q []policy.DescriptorRequest
+			var q []descriptors.Request
 			var want []string
 			refused, quotas, over := false, 0, 0
 			seen := map[string]bool{}

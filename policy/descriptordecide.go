@@ -7,10 +7,11 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-	"time"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/internal/algo"
+	"github.com/sluicehq/sluice/internal/descriptors"
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/policy/internal/keys"
 )
 
@@ -22,7 +23,7 @@ import (
 // Quotas, and rules that degrade or mark, are decided beside the other rules. Their charges are given back if
 // the call is refused. If all quotas refuse it, the charges of the other rules are given back. A debit is never given
 // back.
-func (p *Policy) DecideDescriptors(ctx context.Context, store sluice.Store, domain string, q []DescriptorRequest) (v DescriptorVerdict) {
+func (p *Policy) DecideDescriptors(ctx context.Context, store sluice.Store, domain string, q []descriptors.Request) (v DescriptorVerdict) {
 	d := p.domains[domain]
 	v.Known, v.policy = d != nil, p
 	v.Descriptors = make([]DescriptorResult, len(q))
@@ -46,7 +47,7 @@ func (p *Policy) DecideDescriptors(ctx context.Context, store sluice.Store, doma
 type call struct {
 	*scratch
 	domain   *domain
-	requests []DescriptorRequest
+	requests []descriptors.Request
 	v        *DescriptorVerdict
 	refunds  bool // some descriptor gives units back
 	denied   bool // some descriptor is denied without the store
@@ -120,7 +121,7 @@ func (c *call) add(i int) {
 	} else {
 		for j := range r.parts {
 			value := keys.Value{Text: r.parts[j].Name, OK: true}
-			if r.parts[j].Source == FromDescriptor {
+			if r.parts[j].Source == source.Descriptor {
 				value.Text = q.Entries[r.entries[j]].Value
 			}
 			c.values = append(c.values, value)
@@ -240,7 +241,7 @@ func (d *DescriptorResult) fold(err error, refund bool) {
 	}
 	d.Rate = m.Request.Limit.Rate()
 	if d.Rule.Always {
-		d.Rate = sluice.Per(0, d.Rule.Match.Descriptor.period())
+		d.Rate = sluice.Per(0, d.Rule.Match.Descriptor.AlwaysPeriod())
 	}
 	decided := m.Decision.Allowed || m.Decision.Reason != sluice.ReasonNone
 	switch {
@@ -252,14 +253,6 @@ func (d *DescriptorResult) fold(err error, refund bool) {
 		d.Over = !m.Decision.Allowed
 	}
 	d.Allowed = !d.Over || m.Role != RoleEnforced && m.Role != RoleQuota
-}
-
-// period returns the period that answers name for a rule that is Always limited.
-func (d *Descriptor) period() time.Duration {
-	if d.Period > 0 {
-		return d.Period
-	}
-	return time.Second
 }
 
 // clockLimit is never charged: a decision about it has the store's time in its receipt.
@@ -287,7 +280,7 @@ func (c *call) giveUnitsBack(ctx context.Context, store sluice.Store) {
 // refundAll gives units back to all limits of a rule. If one algorithm cannot take them, none gets them.
 func (s *scratch) refundAll(ctx context.Context, store sluice.Store, q *selection) error {
 	for j := range q.set.requests {
-		if l := q.set.requests[j].Limit; !Refunds(l) {
+		if l := q.set.requests[j].Limit; !descriptors.Refunds(l) {
 			return fmt.Errorf("policy: rule %q: a %s cannot take units back: %w", q.rule.Name, kindName(l), errors.ErrUnsupported)
 		}
 	}
@@ -305,18 +298,6 @@ func (s *scratch) refundAll(ctx context.Context, store sluice.Store, q *selectio
 		errs = append(errs, store.Settle(ctx, charge, 0))
 	}
 	return errors.Join(errs...)
-}
-
-// Refunds reports whether units of a limit can be given back without the receipt of their charge. A token bucket
-// and a fixed window take back what they have given. A sliding window and a sliding counter take back what they
-// have given in the current cell or window. The other algorithms need the receipt.
-func Refunds(l *sluice.Limit) bool {
-	switch l.Params().Kind {
-	case algo.KindBucket, algo.KindFixedWindow, algo.KindSlidingWindow, algo.KindSlidingCounter:
-		return true
-	default:
-		return false
-	}
 }
 
 // kindName returns the algorithm of a limit in words.

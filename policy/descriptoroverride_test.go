@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/descriptors"
 	"github.com/sluicehq/sluice/memory"
 )
 
@@ -62,7 +63,7 @@ func TestFloodOfRates(t *testing.T) {
 		t.Fatal(err)
 	}
 	decide := func(key string, rate sluice.Rate) error {
-		v := p.DecideDescriptors(t.Context(), store, "d", []DescriptorRequest{{Entries: []Entry{{Key: "k", Value: key}}, Cost: 1, Limit: &rate}})
+		v := p.DecideDescriptors(t.Context(), store, "d", []descriptors.Request{{Entries: []descriptors.Entry{{Key: "k", Value: key}}, Cost: 1, Limit: &rate}})
 		return v.Refused
 	}
 	const calls = 2 * maxOverrides

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/descriptors"
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/policy/internal/tree"
 )
 
@@ -19,7 +21,7 @@ type domain struct {
 }
 
 // find returns the rule that a descriptor matches, nil for none.
-func (d *domain) find(entries []Entry) *rule {
+func (d *domain) find(entries []descriptors.Entry) *rule {
 	n := &d.rules
 	for i := range entries {
 		if n = n.Follow(entries[i].Key, entries[i].Value); n == nil {
@@ -67,11 +69,11 @@ func (c *compiler) addDescriptor(p *Policy, r *rule) {
 }
 
 // descriptorKey returns the key of a rule that has a descriptor and no key: all values that no entry fixes.
-func descriptorKey(d *Descriptor) []Part {
+func descriptorKey(d *descriptors.Pattern) []Part {
 	var parts []Part
 	for i := range d.Entries {
-		if e := &d.Entries[i]; e.varies() && !e.Shared {
-			parts = append(parts, DescriptorValue(e.Key))
+		if e := &d.Entries[i]; e.Varies() && !e.Shared {
+			parts = append(parts, Part{Source: source.Descriptor, Name: e.Key})
 		}
 	}
 	if parts == nil {
@@ -80,9 +82,6 @@ func descriptorKey(d *Descriptor) []Part {
 	return parts
 }
 
-// varies reports whether the entry matches several values.
-func (e *DescriptorEntry) varies() bool { return e.Value == "" || strings.Contains(e.Value, "*") }
-
 // setEntries finds the entry of each part of a descriptor's key. The second part of a name is the second entry of
 // that name that varies.
 func (c *compiler) setEntries(r *rule, own bool) {
@@ -90,15 +89,15 @@ func (c *compiler) setEntries(r *rule, own bool) {
 	entries, next := r.Match.Descriptor.Entries, map[string]int{}
 	for i := range r.parts {
 		part := &r.parts[i]
-		if part.Source != FromDescriptor {
-			if part.Source != FromConstant {
+		if part.Source != source.Descriptor {
+			if part.Source != source.Constant {
 				c.report(fmt.Sprintf("Key[%d]", i), part.String(), fault{"is a part of requests, and the rule matches descriptors", "give descriptor:KEY or a constant"})
 			}
 			continue
 		}
 		from := next[part.Name]
-		at := slices.IndexFunc(entries[from:], func(e DescriptorEntry) bool {
-			return e.Key == part.Name && e.varies() && (own || !e.Shared)
+		at := slices.IndexFunc(entries[from:], func(e descriptors.PatternEntry) bool {
+			return e.Key == part.Name && e.Varies() && (own || !e.Shared)
 		})
 		if at < 0 {
 			c.report(fmt.Sprintf("Key[%d]", i), part.String(), fault{"is the value of no entry, or the entry has one value", "name the key of an entry without a value, or with a wildcard"})
@@ -165,7 +164,7 @@ func (c *compiler) checkDebit(r *rule) {
 	}
 }
 
-func (c *compiler) checkEntry(at string, e *DescriptorEntry) {
+func (c *compiler) checkEntry(at string, e *descriptors.PatternEntry) {
 	switch {
 	case e.Key == "":
 		c.report(at+"Key", "", fault{"is missing", "give the key of the entry"})
@@ -287,7 +286,7 @@ func (o *overrides) rule(rate sluice.Rate) (*rule, error) {
 		return known.rule, nil
 	}
 	r := &rule{Rule: Rule{
-		Name: o.name, Match: Match{Descriptor: &Descriptor{}}, Key: []Part{Global()}, Shadow: o.shadow, OnStoreError: o.onFail,
+		Name: o.name, Match: Match{Descriptor: &descriptors.Pattern{}}, Key: []Part{Global()}, Shadow: o.shadow, OnStoreError: o.onFail,
 	}}
 	r.role = roleOf(&r.Rule)
 	if rate.Count() == 0 {

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/descriptors"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -136,15 +137,15 @@ func ExampleDecider_DecideDescriptors() {
 		panic(err)
 	}
 	defer store.Close()
-	rule := func(name string, n int64, entries ...policy.DescriptorEntry) policy.Rule {
+	rule := func(name string, n int64, entries ...descriptors.PatternEntry) policy.Rule {
 		return policy.Rule{
-			Name: name, Match: policy.Match{Descriptor: &policy.Descriptor{Domain: "edge", Entries: entries}},
+			Name: name, Match: policy.Match{Descriptor: &descriptors.Pattern{Domain: "edge", Entries: entries}},
 			Limits: []*sluice.Limit{sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerDay(n)})},
 		}
 	}
 	p, err := policy.New(policy.Options{Rules: []policy.Rule{
-		rule("tenant", 100, policy.DescriptorEntry{Key: "tenant"}),
-		rule("images", 2, policy.DescriptorEntry{Key: "path", Value: "/img/*", Shared: true}),
+		rule("tenant", 100, descriptors.PatternEntry{Key: "tenant"}),
+		rule("images", 2, descriptors.PatternEntry{Key: "path", Value: "/img/*", Shared: true}),
 	}})
 	if err != nil {
 		panic(err)
@@ -154,9 +155,9 @@ func ExampleDecider_DecideDescriptors() {
 		panic(err)
 	}
 	for _, path := range []string{"/img/a", "/img/b", "/img/c"} {
-		v := d.DecideDescriptors(context.Background(), "edge", []policy.DescriptorRequest{
-			{Entries: []policy.Entry{{Key: "tenant", Value: "acme"}}},
-			{Entries: []policy.Entry{{Key: "path", Value: path}}},
+		v := d.DecideDescriptors(context.Background(), "edge", []descriptors.Request{
+			{Entries: []descriptors.Entry{{Key: "tenant", Value: "acme"}}},
+			{Entries: []descriptors.Entry{{Key: "path", Value: path}}},
 		})
 		fmt.Println(path, v.Allowed(), v.Descriptors[0].Remaining(), v.Descriptors[1].Remaining())
 	}

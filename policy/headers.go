@@ -4,6 +4,9 @@ import (
 	"maps"
 	"net/textproto"
 	"slices"
+
+	"github.com/sluicehq/sluice/internal/condition"
+	"github.com/sluicehq/sluice/internal/source"
 )
 
 // reads collects the headers that a policy reads. The value is true for a header that keys and conditions
@@ -63,7 +66,7 @@ func (p *Policy) setReads() {
 // RuleReads returns the named values of requests that a rule reads: in its match, its key and its cost. It
 // returns nil for a rule that does not exist. Edges use it to refuse rules that read what their protocol
 // does not have.
-func (p *Policy) RuleReads(rule string) []ValueName {
+func (p *Policy) RuleReads(rule string) []source.Value {
 	r := p.byName[rule]
 	if r == nil {
 		return nil
@@ -72,15 +75,15 @@ func (p *Policy) RuleReads(rule string) []ValueName {
 }
 
 // reads appends the values that a rule reads.
-func (r *rule) reads(read []ValueName) []ValueName {
+func (r *rule) reads(read []source.Value) []source.Value {
 	read = r.match.reads(read)
 	for i := range r.parts {
 		if part := &r.parts[i]; part.Value == nil {
-			read = append(read, ValueName{part.Source, part.Name})
+			read = append(read, source.Value{Source: part.Source, Name: part.Name})
 		}
 	}
 	if c := &r.Cost; c.Source == CostHeader {
-		read = append(read, ValueName{FromHeader, c.Header})
+		read = append(read, source.Value{Source: FromHeader, Name: c.Header})
 	}
 	return read
 }
@@ -92,7 +95,7 @@ func (p *Policy) UsesMarks() bool {
 }
 
 // ClassReads returns the named values of requests that classes read in their matches.
-func (p *Policy) ClassReads() (read []ValueName) {
+func (p *Policy) ClassReads() (read []source.Value) {
 	for i := range p.classes {
 		read = p.classes[i].match.reads(read)
 	}
@@ -100,12 +103,12 @@ func (p *Policy) ClassReads() (read []ValueName) {
 }
 
 // reads appends the values that a match reads, in its exceptions too.
-func (m *matcher) reads(read []ValueName) []ValueName {
+func (m *matcher) reads(read []source.Value) []source.Value {
 	for i := range m.values {
-		read = append(read, ValueName{m.values[i].source, m.values[i].Name})
+		read = append(read, source.Value{Source: m.values[i].source, Name: m.values[i].Name})
 	}
 	for _, c := range m.also {
-		if r, ok := c.(ValueReader); ok {
+		if r, ok := c.(condition.ValueReader); ok {
 			read = append(read, r.Reads()...)
 		}
 	}
@@ -195,10 +198,10 @@ func isAlphanumeric(c byte) bool {
 // Edges remove these headers from the requests of clients, because clients could forge them.
 func (p *Policy) RequestHeaders() []string { return p.requestHeaders }
 
-// ReservedHeaders returns the RequestHeaders, and MarkedHeader and DegradedHeader, which rules set by
+// ReservedHeaders returns the RequestHeaders, and Sluice-Marked and Sluice-Degraded, which rules set by
 // default, in canonical form and sorted. The caller must not change them.
 func (p *Policy) ReservedHeaders() []string { return p.reserved }
 
-// MarkHeaders returns, in canonical form, the headers that can mark a request: MarkedHeader, and the
+// MarkHeaders returns, in canonical form, the headers that can mark a request: Sluice-Marked, and the
 // headers that rules with the action Mark set instead.
 func (p *Policy) MarkHeaders() []string { return p.markHeaders }

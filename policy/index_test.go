@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicehq/sluice/internal/spelling"
 	"github.com/sluicehq/sluice/policy/internal/patterns"
 )
 
@@ -136,7 +137,7 @@ func TestHostsBelow(t *testing.T) {
 		"b": 0, ".b": 0, "a.b": 2, "c.a.b": 1, "A.B.:80": 2, "some.longer.example": 0, "x.some.longer.example": 1, "y.x.some.longer.example": 1,
 		strings.Repeat("a.", 1<<20) + "b": 1,
 	} {
-		a := Attributes{Host: CleanHost(host), Path: "/"}
+		a := Attributes{Host: spelling.Host(host), Path: "/"}
 		if found := p.index.find(&a, nil); len(found) != want {
 			t.Errorf("%.40q has %d rules, want %d", host, len(found), want)
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/internal/spelling"
 	"github.com/sluicehq/sluice/policy/internal/keys"
 	"github.com/sluicehq/sluice/policy/internal/paths"
@@ -22,7 +23,7 @@ func (c *compiler) newParts(r *Rule, m *matcher) []Part {
 	for i := range r.Key {
 		field, p := fmt.Sprintf("Key[%d]", i), r.Key[i]
 		inside := []Part{p}
-		if p.Source == FromTemplate {
+		if p.Source == source.Template {
 			var f fault
 			if inside, f = p.expand(); f != (fault{}) {
 				c.report(field, p.String(), f)
@@ -48,23 +49,23 @@ func (c *compiler) newParts(r *Rule, m *matcher) []Part {
 // checkPart returns what is wrong with a part, if anything.
 func checkPart(p *Part, m *matcher) (f fault) {
 	switch {
-	case p.Source < FromConstant || int(p.Source) >= len(sourceNames):
+	case p.Source < source.Constant || p.Source > source.Function:
 		return fault{"has no source", "make it with ClientIP, Header and the like"}
-	case p.Source == FromFunction && (p.Name == "" || p.Value == nil):
+	case p.Source == source.Function && (p.Name == "" || p.Value == nil):
 		return fault{"has no name or no function", "make it with Function"}
-	case p.Source.named() && p.Name == "":
+	case p.Source.Named() && p.Name == "":
 		return fault{"has no name", "write it as in " + examplePart[p.Source]}
-	case !p.Source.named() && p.Name != "":
+	case !p.Source.Named() && p.Name != "":
 		return fault{"has a name, and takes none", "leave the name out"}
 	case int(p.OnRepeated) >= len(repeatedNames):
 		return fault{"has an unknown OnRepeated", "give RepeatedDeny, RepeatedFirst, RepeatedLast or RepeatedShared"}
-	case p.OnRepeated != RepeatedDeny && !p.Source.repeats():
+	case p.OnRepeated != RepeatedDeny && !p.Source.Repeats():
 		return fault{"has a choice for several values, and a request has only one", "leave it out"}
 	case int(p.OnMissing) >= len(missingNames):
 		return fault{"has an unknown OnMissing", "give MissingShared, MissingSkip or MissingDeny"}
-	case p.Source == FromDescriptor && !m.descriptor:
+	case p.Source == source.Descriptor && !m.descriptor:
 		return fault{"is the value of a descriptor, and the rule matches requests", "give the rule a descriptor to match, or another part"}
-	case p.IPv6Prefix != 0 && p.Source != FromClientIP:
+	case p.IPv6Prefix != 0 && p.Source != source.ClientIP:
 		return fault{"has an IPv6 prefix, which only client_ip takes", "leave it out"}
 	case p.IPv6Prefix < 0 || p.IPv6Prefix > 128:
 		return fault{fmt.Sprintf("has the IPv6 prefix %d", p.IPv6Prefix), "give 1 to 128"}
@@ -79,7 +80,7 @@ func checkPart(p *Part, m *matcher) (f fault) {
 		if !spelling.IsName(p.Name) {
 			return fault{"does not name a cookie", "give a name such as session"}
 		}
-	case FromParam:
+	case source.Param:
 		for i := range m.patterns {
 			if m.patterns[i].Param(p.Name) < 0 {
 				return fault{fmt.Sprintf("is in no segment of the path pattern %q", m.patterns[i].Text), fmt.Sprintf("name one {%s}", p.Name)}
@@ -97,26 +98,26 @@ func (r *rule) valueOf(p *Part, a *Attributes, pattern int) (v keys.Value) {
 		return v
 	}
 	switch p.Source {
-	case FromConstant:
+	case source.Constant:
 		return keys.Value{Text: p.Name, OK: true}
-	case FromClientIP:
+	case source.ClientIP:
 		return keys.Value{Addr: a.ClientIP, Prefix: uint8(p.IPv6Prefix), OK: a.ClientIP.IsValid()}
-	case FromHeader, FromCookie, FromQuery, FromClaim, FromAttribute:
+	case FromHeader, FromCookie, FromQuery, FromClaim, source.Attribute:
 		if !a.known || a.repeatable != nil || p.Source == FromCookie || spelling.IsCredentials(p.Name) {
 			return p.valueOf(a.Read(p.Source, p.Name))
 		}
 		if v.Text, _ = a.value(p.Source, p.Name); p.Source == FromHeader || p.Source == FromQuery {
 			v.Text, _ = spelling.Token(v.Text)
 		}
-	case FromPath:
+	case source.Path:
 		v.Text = a.Path
-	case FromParam:
+	case source.Param:
 		v.Text, _ = patterns.At(a.Path, r.match.patterns[pattern].Param(p.Name))
-	case FromRoute:
+	case source.Route:
 		v.Text = r.match.patterns[pattern].Text
-	case FromMethod:
+	case source.Method:
 		v.Text = r.methodOf(a.Method)
-	case FromHost:
+	case source.Host:
 		v.Text = a.Host
 	}
 	v.OK = v.Text != ""
@@ -171,7 +172,7 @@ func (p *Part) valueOf(r Found) keys.Value {
 
 // valueFrom reads the value of a part from a text of a RuleRequest. If it cannot, it returns why.
 func (r *rule) valueFrom(p *Part, text string, form paths.Form) (v keys.Value, f fault) {
-	v = keys.Value{Text: text, OK: text != "" || p.Source == FromDescriptor}
+	v = keys.Value{Text: text, OK: text != "" || p.Source == source.Descriptor}
 	if !v.OK {
 		return v, f
 	}
@@ -182,25 +183,25 @@ func (r *rule) valueFrom(p *Part, text string, form paths.Form) (v keys.Value, f
 			v.Text = spelling.CredentialsKey(v.Text)
 		}
 		v.OK = v.Text != ""
-	case FromClientIP:
+	case source.ClientIP:
 		address, _, _ := strings.Cut(text, "/")
 		addr, err := netip.ParseAddr(address)
 		if err != nil {
 			return v, fault{"is not an address", "give one such as 192.0.2.7"}
 		}
 		v.Text, v.Addr, v.Prefix = "", addr, uint8(p.IPv6Prefix)
-	case FromPath:
+	case source.Path:
 		v.Text = form.Clean(text)
-	case FromParam:
+	case source.Param:
 		v.Text = form.Clean("/" + strings.ReplaceAll(text, "/", "%2F"))[1:]
 		v.OK = v.Text != ""
-	case FromHost:
+	case source.Host:
 		if CheckHost(text) != nil && !spelling.IsAddress(text) {
 			return v, fault{"is not a host", "give one such as api.example.com"}
 		}
 		v.Text = spelling.Host(text)
 		v.OK = v.Text != ""
-	case FromMethod:
+	case source.Method:
 		if f := fault(spelling.CheckRuleMethod(text)); f != (fault{}) && text != spelling.OtherMethod {
 			return v, f
 		}
@@ -209,7 +210,7 @@ func (r *rule) valueFrom(p *Part, text string, form paths.Form) (v keys.Value, f
 	return v, f
 }
 
-// methodOf returns the value of FromMethod in keys of the rule, which may name methods of its own.
+// methodOf returns the value of source.Method in keys of the rule, which may name methods of its own.
 func (r *rule) methodOf(method string) string {
 	if method == "" || slices.Contains(r.match.methods, method) {
 		return method
@@ -244,7 +245,7 @@ func (r *rule) readKey(s *scratch, key []string, form paths.Form) (f fault) {
 	s.values = s.values[:0]
 	for i := range r.parts {
 		part := &r.parts[i]
-		if part.Source == FromConstant {
+		if part.Source == source.Constant {
 			s.values = append(s.values, keys.Value{Text: part.Name, OK: true})
 			continue
 		}
@@ -257,7 +258,7 @@ func (r *rule) readKey(s *scratch, key []string, form paths.Form) (f fault) {
 			f.Problem = fmt.Sprintf("part %d of the key, %s, %s", len(wanted), part, f.Problem)
 			return f
 		}
-		if part.Source == FromClientIP {
+		if part.Source == source.ClientIP {
 			s.client = v.Addr
 		}
 		s.values = append(s.values, v)

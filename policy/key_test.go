@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -112,9 +113,9 @@ func TestKeyOfAddresses(t *testing.T) {
 		{"2001:db8::1", "2001:0db8:0:0:ffff::2", ip, true},
 		{"2001:db8::1", "2001:db8:0:1::1", ip, false},
 		{"fe80::1%eth0", "fe80::1%eth1", ip, true},
-		{"2001:db8::1", "2001:db8:0:1::1", policy.Part{Source: policy.FromClientIP, IPv6Prefix: 48}, true},
-		{"2001:db8::1", "2001:db8::2", policy.Part{Source: policy.FromClientIP, IPv6Prefix: 128}, false},
-		{"192.0.2.1", "192.0.2.2", policy.Part{Source: policy.FromClientIP, IPv6Prefix: 1}, false},
+		{"2001:db8::1", "2001:db8:0:1::1", policy.Part{Source: source.ClientIP, IPv6Prefix: 48}, true},
+		{"2001:db8::1", "2001:db8::2", policy.Part{Source: source.ClientIP, IPv6Prefix: 128}, false},
+		{"192.0.2.1", "192.0.2.2", policy.Part{Source: source.ClientIP, IPv6Prefix: 1}, false},
 	} {
 		if a, b := key(c.a, c.part), key(c.b, c.part); (a == b) != c.same {
 			t.Errorf("%s is %q, %s is %q", c.a, a.Parts(), c.b, b.Parts())
@@ -359,7 +360,7 @@ func TestTemplate(t *testing.T) {
 	if want := sluice.NewKey("2001:db8:1::/48", "b"); s.requests[1].Key != want {
 		t.Errorf("the key is %q", s.requests[1].Key.Parts())
 	}
-	if key := p.Rule("r").Key; len(key) != 2 || key[0].Source != policy.FromClientIP {
+	if key := p.Rule("r").Key; len(key) != 2 || key[0].Source != source.ClientIP {
 		t.Errorf("the rule's key is %v", key)
 	}
 }

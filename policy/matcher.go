@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluicehq/sluice/internal/condition"
 	"github.com/sluicehq/sluice/internal/faults"
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/internal/spelling"
 	"github.com/sluicehq/sluice/policy/internal/networks"
 	"github.com/sluicehq/sluice/policy/internal/patterns"
@@ -85,7 +86,7 @@ func (c *compiler) newMatcher(m *Match, at string) *matcher {
 	c.addValues(r, FromHeader, at+"Headers", m.Headers)
 	c.addValues(r, FromCookie, at+"Cookies", m.Cookies)
 	c.addValues(r, FromQuery, at+"Queries", m.Queries)
-	c.addValues(r, FromAttribute, at+"Attributes", m.Attributes)
+	c.addValues(r, source.Attribute, at+"Attributes", m.Attributes)
 	c.checkNetworks(at+"ClientIPs", m.ClientIPs)
 	r.clients = networks.New(m.ClientIPs)
 	for i, name := range m.Classes {
@@ -100,7 +101,7 @@ func (c *compiler) newMatcher(m *Match, at string) *matcher {
 		if also == nil {
 			c.report(fmt.Sprintf("%sIf[%d]", at, i), "", fault{"is nil", "leave it out"})
 		}
-		if stateful, ok := also.(StateMatcher); ok {
+		if stateful, ok := also.(stateMatcher); ok {
 			marks, pressures := stateful.Uses()
 			r.usesMark = r.usesMark || marks
 			for _, of := range pressures {
@@ -232,12 +233,12 @@ func (a *matching) isOf(classes []int) truth {
 
 // fulfills reports whether a request fulfills a condition.
 func (a *matching) fulfills(c Matcher) truth {
-	stateful, ok := c.(StateMatcher)
+	stateful, ok := c.(stateMatcher)
 	if !ok {
 		return truthOf(c.Matches(a.Attributes))
 	}
-	state := State{Class: a.name, ClassUnclear: a.unsure, Marked: a.marked, Pressure: a.pressure}
-	careful, ok := stateful.(CertainMatcher)
+	state := condition.State{Class: a.name, ClassUnclear: a.unsure, Marked: a.marked, Pressure: a.pressure}
+	careful, ok := stateful.(certainMatcher)
 	if !ok {
 		return truthOf(stateful.MatchesState(a.Attributes, state))
 	}
@@ -370,5 +371,5 @@ func cleanPrefixes(s Source, name string, prefixes []string) []string {
 
 // sourceConditions are the conditions on values, by the source of the value.
 var sourceConditions = [...]condition.Kind{
-	FromHeader: condition.Header, FromCookie: condition.Cookie, FromQuery: condition.Query, FromAttribute: condition.Attribute,
+	FromHeader: condition.Header, FromCookie: condition.Cookie, FromQuery: condition.Query, source.Attribute: condition.Attribute,
 }

@@ -4,77 +4,24 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/sluicehq/sluice/internal/source"
 )
 
-// Source is where a part of a key comes from.
-type Source uint8
+// Source is where a part of a key comes from. The functions that make parts choose it.
+type Source = source.Kind
 
-// The sources.
+// The sources of values that a request can have several times: see RepeatableValues.
 const (
-	// FromConstant is the Name of the part itself: the same for all requests.
-	FromConstant Source = iota + 1
-	// FromClientIP is the client's address. An IPv4 address mapped to IPv6 counts as the IPv4 address
-	// that it contains. Only the prefix of an IPv6 address counts.
-	FromClientIP
-	// FromHeader is the header called Name.
-	FromHeader
-	// FromCookie is the cookie called Name.
-	FromCookie
-	// FromQuery is the query parameter called Name.
-	FromQuery
-	// FromPath is the cleaned path.
-	FromPath
-	// FromParam is the segment of the path that the rule's pattern calls {Name}.
-	FromParam
-	// FromRoute is the pattern of the rule that the path matched.
-	FromRoute
-	// FromMethod is the method. All methods that are neither registered nor named by the rule count as one, "other".
-	FromMethod
-	// FromHost is the cleaned host.
-	FromHost
-	// FromClaim is the claim called Name of the request's token. The edge must have
-	// verified the token: see ClaimValues.
-	FromClaim
-	// FromAttribute is the edge's own value called Name: see AttributeValues.
-	FromAttribute
-	// FromDescriptor is the value of the entry called Name of a descriptor, in rules that match descriptors.
-	FromDescriptor
-	// FromTemplate makes several parts: the parts in the braces of Name, in their order, as in
-	// "{client_ip}/{header:X-Tenant}". The text between the braces does not count, so no value can be
-	// mistaken for it. A policy replaces the template by its parts.
-	FromTemplate
-	// FromFunction is what the part's Value returns. The Name is for messages.
-	FromFunction
+	// FromHeader is the header of a name.
+	FromHeader = source.Header
+	// FromCookie is the cookie of a name.
+	FromCookie = source.Cookie
+	// FromQuery is the query parameter of a name.
+	FromQuery = source.Query
+	// FromClaim is the claim of a name in the request's token. The edge must have verified the token: see ClaimValues.
+	FromClaim = source.Claim
 )
-
-var sourceNames = [...]string{
-	FromConstant: "constant", FromClientIP: "client_ip", FromHeader: "header", FromCookie: "cookie", FromQuery: "query",
-	FromPath: "path", FromParam: "param", FromRoute: "route", FromMethod: "method", FromHost: "host",
-	FromClaim: "claim", FromAttribute: "attribute", FromDescriptor: "descriptor", FromTemplate: "template", FromFunction: "function",
-}
-
-// String returns the source as ParsePart reads it.
-func (s Source) String() string {
-	if s > 0 && int(s) < len(sourceNames) {
-		return sourceNames[s]
-	}
-	return fmt.Sprintf("Source(%d)", uint8(s))
-}
-
-// named reports whether parts of this source have a name.
-func (s Source) named() bool {
-	switch s {
-	case FromConstant, FromHeader, FromCookie, FromQuery, FromParam, FromClaim, FromAttribute, FromDescriptor, FromTemplate, FromFunction:
-		return true
-	default:
-		return false
-	}
-}
-
-// repeats reports whether a request can have several values of a part of this source.
-func (s Source) repeats() bool {
-	return s == FromHeader || s == FromCookie || s == FromQuery || s == FromClaim
-}
 
 // Missing is what happens to a request that lacks a part of a rule's key. An empty header, cookie or
 // parameter is missing too.
@@ -131,12 +78,12 @@ type Part struct {
 	OnRepeated Repeated
 	// Value finds the value, instead of the Source. ok is false for a request that lacks the part. It
 	// must be safe for concurrent use. It must clean a path with Paths.Clean, because a.Path may be
-	// clean or not. If Value is nil, the Source finds the value; FromFunction needs a Value.
+	// clean or not. If Value is nil, the Source finds the value; source.Function needs a Value.
 	Value func(a *Attributes) (value string, ok bool)
 }
 
 // ClientIP is the client's address.
-func ClientIP() Part { return Part{Source: FromClientIP} }
+func ClientIP() Part { return Part{Source: source.ClientIP} }
 
 // Header is the value of a header.
 func Header(name string) Part { return Part{Source: FromHeader, Name: name} }
@@ -148,40 +95,37 @@ func Cookie(name string) Part { return Part{Source: FromCookie, Name: name} }
 func Query(name string) Part { return Part{Source: FromQuery, Name: name} }
 
 // Path is the cleaned path.
-func Path() Part { return Part{Source: FromPath} }
+func Path() Part { return Part{Source: source.Path} }
 
 // Param is the segment that all patterns of the rule call {name}.
-func Param(name string) Part { return Part{Source: FromParam, Name: name} }
+func Param(name string) Part { return Part{Source: source.Param, Name: name} }
 
 // Route is the pattern of the rule that the path matched.
-func Route() Part { return Part{Source: FromRoute} }
+func Route() Part { return Part{Source: source.Route} }
 
 // Method is the method.
-func Method() Part { return Part{Source: FromMethod} }
+func Method() Part { return Part{Source: source.Method} }
 
 // Host is the cleaned host.
-func Host() Part { return Part{Source: FromHost} }
+func Host() Part { return Part{Source: source.Host} }
 
 // Claim is a claim of the request's token. The token must have been verified: see ClaimValues.
 func Claim(name string) Part { return Part{Source: FromClaim, Name: name} }
 
 // Attribute is a value of the edge's own: see AttributeValues.
-func Attribute(name string) Part { return Part{Source: FromAttribute, Name: name} }
-
-// DescriptorValue is the value of an entry of a descriptor.
-func DescriptorValue(key string) Part { return Part{Source: FromDescriptor, Name: key} }
+func Attribute(name string) Part { return Part{Source: source.Attribute, Name: name} }
 
 // Template is several parts, each in braces: "{client_ip}/{header:X-Tenant}". Its IPv6Prefix,
 // OnMissing and OnRepeated apply to all of them that take one.
-func Template(text string) Part { return Part{Source: FromTemplate, Name: text} }
+func Template(text string) Part { return Part{Source: source.Template, Name: text} }
 
 // Function is a value that a function finds in a request. The name is for messages.
 func Function(name string, value func(a *Attributes) (string, bool)) Part {
-	return Part{Source: FromFunction, Name: name, Value: value}
+	return Part{Source: source.Function, Name: name, Value: value}
 }
 
 // Constant is the same for all requests.
-func Constant(text string) Part { return Part{Source: FromConstant, Name: text} }
+func Constant(text string) Part { return Part{Source: source.Constant, Name: text} }
 
 // Global is the constant "global": one budget for everybody.
 func Global() Part { return Constant("global") }
@@ -201,9 +145,9 @@ func (p Part) IfRepeated(r Repeated) Part {
 // String returns the part as ParsePart reads it, without IPv6Prefix and OnMissing.
 func (p Part) String() string {
 	switch {
-	case p.Source == FromConstant && p.Name == "global":
+	case p.Source == source.Constant && p.Name == "global":
 		return "global"
-	case p.Source.named():
+	case p.Source.Named():
 		return p.Source.String() + ":" + p.Name
 	}
 	return p.Source.String()
@@ -217,24 +161,21 @@ func ParsePart(text string) (Part, error) {
 	if word == "global" && !hasName {
 		return Global(), nil
 	}
-	for s := FromConstant; s < FromFunction; s++ { // no text gives a function
-		if sourceNames[s] != word {
-			continue
-		}
-		switch {
-		case s.named() && name == "":
-			return Part{}, fmt.Errorf("policy: part %q needs a name, as in %s", text, examplePart[s])
-		case !s.named() && hasName:
-			return Part{}, fmt.Errorf("policy: part %q takes no name; write %s", text, word)
-		}
+	s, ok := source.Parse(word)
+	switch {
+	case ok && s.Named() && name == "":
+		return Part{}, fmt.Errorf("policy: part %q needs a name, as in %s", text, examplePart[s])
+	case ok && !s.Named() && hasName:
+		return Part{}, fmt.Errorf("policy: part %q takes no name; write %s", text, word)
+	case ok:
 		return Part{Source: s, Name: name}, nil
 	}
 	return Part{}, fmt.Errorf("policy: part %q is unknown; give client_ip, header:NAME, cookie:NAME, query:NAME, path, param:NAME, route, method, host, claim:NAME, attribute:NAME, descriptor:KEY, global, constant:TEXT or template:TEXT", text)
 }
 
 var examplePart = map[Source]string{
-	FromConstant: "constant:eu", FromHeader: "header:X-User", FromCookie: "cookie:session", FromQuery: "query:user", FromParam: "param:id",
-	FromClaim: "claim:sub", FromAttribute: "attribute:tenant", FromDescriptor: "descriptor:user", FromTemplate: "template:{client_ip}/{header:X-Tenant}",
+	source.Constant: "constant:eu", FromHeader: "header:X-User", FromCookie: "cookie:session", FromQuery: "query:user", source.Param: "param:id",
+	FromClaim: "claim:sub", source.Attribute: "attribute:tenant", source.Descriptor: "descriptor:user", source.Template: "template:{client_ip}/{header:X-Tenant}",
 }
 
 // expand returns the parts in the braces of a template, with the template's
@@ -257,13 +198,13 @@ func (p *Part) expand() (parts []Part, f fault) {
 		switch {
 		case err != nil:
 			return nil, fault{fmt.Sprintf("has {%s}, which is not a part of a key", inner), "write one as in {client_ip} or {header:X-Tenant}"}
-		case part.Source == FromTemplate:
+		case part.Source == source.Template:
 			return nil, fault{fmt.Sprintf("has the template {%s} in it", inner), "write its parts there"}
 		}
-		if part.Source == FromClientIP {
+		if part.Source == source.ClientIP {
 			part.IPv6Prefix = p.IPv6Prefix
 		}
-		if part.OnMissing = p.OnMissing; part.Source.repeats() {
+		if part.OnMissing = p.OnMissing; part.Source.Repeats() {
 			part.OnRepeated = p.OnRepeated
 		}
 		parts = append(parts, part)
@@ -279,7 +220,7 @@ func (p *Part) expand() (parts []Part, f fault) {
 // request the same thing.
 func (p *Part) OfClient() bool {
 	switch p.Source {
-	case FromConstant, FromPath, FromParam, FromRoute, FromMethod, FromHost:
+	case source.Constant, source.Path, source.Param, source.Route, source.Method, source.Host:
 		return false
 	}
 	return true

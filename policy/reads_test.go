@@ -5,14 +5,15 @@ import (
 	"testing"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/policy"
 )
 
 // sourceReader is a condition that reads a value.
-type sourceReader struct{ policy.ValueName }
+type sourceReader struct{ source.Value }
 
 func (sourceReader) Matches(*policy.Attributes) bool { return true }
-func (r sourceReader) Reads() []policy.ValueName     { return []policy.ValueName{r.ValueName} }
+func (r sourceReader) Reads() []source.Value         { return []source.Value{r.Value} }
 
 func TestRuleReads(t *testing.T) {
 	limits := []*sluice.Limit{sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerDay(1)})}
@@ -21,7 +22,7 @@ func TestRuleReads(t *testing.T) {
 		Rules: []policy.Rule{{
 			Name: "r",
 			Match: policy.Match{
-				Cookies: []policy.ValueMatch{{Name: "c"}}, If: []policy.Matcher{sourceReader{policy.ValueName{Source: policy.FromClaim, Name: "sub"}}},
+				Cookies: []policy.ValueMatch{{Name: "c"}}, If: []policy.Matcher{sourceReader{source.Value{Source: policy.FromClaim, Name: "sub"}}},
 				Unless: []policy.Match{{Headers: []policy.ValueMatch{{Name: "x-un"}}}},
 			},
 			Key:    []policy.Part{policy.Template("{client_ip}/{query:q}"), policy.Function("own", func(*policy.Attributes) (string, bool) { return "", false })},
@@ -31,11 +32,11 @@ func TestRuleReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []policy.ValueName{
+	want := []source.Value{
 		{Source: policy.FromCookie, Name: "c"},
 		{Source: policy.FromClaim, Name: "sub"},
 		{Source: policy.FromHeader, Name: "X-Un"},
-		{Source: policy.FromClientIP},
+		{Source: source.ClientIP},
 		{Source: policy.FromQuery, Name: "q"},
 		{Source: policy.FromHeader, Name: "X-Cost"},
 	}
@@ -45,7 +46,7 @@ func TestRuleReads(t *testing.T) {
 	if got := p.RuleReads("other"); got != nil {
 		t.Errorf("a rule that does not exist reads %v", got)
 	}
-	if got, want := p.ClassReads(), []policy.ValueName{{Source: policy.FromQuery, Name: "q"}}; !slices.Equal(got, want) {
+	if got, want := p.ClassReads(), []source.Value{{Source: policy.FromQuery, Name: "q"}}; !slices.Equal(got, want) {
 		t.Errorf("the classes read %v, want %v", got, want)
 	}
 	single, err := policy.Single(policy.Rule{Key: []policy.Part{policy.Cookie("c")}, Limits: limits})

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/condition"
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -220,10 +222,10 @@ func TestRepeatedValuesOfAllowedRequests(t *testing.T) {
 // careful is a condition whose result is not certain.
 type careful struct{ matches, certain bool }
 
-func (c careful) Matches(*policy.Attributes) bool                    { return c.matches }
-func (c careful) MatchesState(*policy.Attributes, policy.State) bool { return c.matches }
-func (c careful) Uses() (bool, []string)                             { return false, nil }
-func (c careful) MatchesCertainly(*policy.Attributes, policy.State) (bool, bool) {
+func (c careful) Matches(*policy.Attributes) bool                       { return c.matches }
+func (c careful) MatchesState(*policy.Attributes, condition.State) bool { return c.matches }
+func (c careful) Uses() (bool, []string)                                { return false, nil }
+func (c careful) MatchesCertainly(*policy.Attributes, condition.State) (bool, bool) {
 	return c.matches, c.certain
 }
 
@@ -298,8 +300,8 @@ func TestSpellingsOfRules(t *testing.T) {
 // reader is a condition that lists what it reads.
 type reader struct{ careful }
 
-func (reader) Reads() []policy.ValueName {
-	return []policy.ValueName{{Source: policy.FromHeader, Name: "x-of-expression"}, {Source: policy.FromCookie, Name: "c"}}
+func (reader) Reads() []source.Value {
+	return []source.Value{{Source: policy.FromHeader, Name: "x-of-expression"}, {Source: policy.FromCookie, Name: "c"}}
 }
 
 func TestReadHeaders(t *testing.T) {

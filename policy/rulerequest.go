@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/source"
 )
 
 // RuleRequest addresses one rule by name, whatever it matches.
@@ -248,7 +249,7 @@ func (p *Policy) KeyValues(rule string, k sluice.Key) []string {
 	}
 	values := []string{}
 	for i := range r.parts {
-		if r.parts[i].Source != FromConstant {
+		if r.parts[i].Source != source.Constant {
 			values = append(values, parts[i])
 		}
 	}

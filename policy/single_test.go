@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -68,7 +69,7 @@ func TestSingleDecidesAsAPolicyDoes(t *testing.T) {
 			rule := policy.Rule{Key: key, Limits: []*sluice.Limit{sluice.MustLimit("r", algorithm)}, Cost: policy.Cost{Header: "X-Cost"}}
 			if r.IntN(2) == 0 {
 				rule.Ban = &sluice.Ban{After: 3, Within: time.Minute, For: time.Second}
-				rule.BanShared = key[0].Source == policy.FromPath
+				rule.BanShared = key[0].Source == source.Path
 			}
 			if r.IntN(2) == 0 {
 				rule.Cost = policy.Cost{Function: func(a *policy.Attributes) int64 { return a.Cost }}
@@ -188,7 +189,7 @@ func TestFunctions(t *testing.T) {
 		rule  policy.Rule
 		field string
 	}{
-		{policy.Rule{Key: []policy.Part{{Source: policy.FromFunction, Name: "x"}}}, "Key[0]"},
+		{policy.Rule{Key: []policy.Part{{Source: source.Function, Name: "x"}}}, "Key[0]"},
 		{policy.Rule{Key: []policy.Part{policy.Function("", tenant.Value)}}, "Key[0]"},
 		{policy.Rule{Key: []policy.Part{policy.Global()}, Cost: policy.Cost{Source: policy.CostFunction}}, "Cost.Function"},
 		{policy.Rule{Key: []policy.Part{policy.Global()}, Cost: policy.Cost{Function: func(*policy.Attributes) int64 { return 1 }, Units: 2}}, "Cost.Function"},

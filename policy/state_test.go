@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/sluicehq/sluice/internal/condition"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -11,7 +12,7 @@ import (
 type stateMatcher struct {
 	marks     bool
 	pressures []string
-	ok        func(policy.State) bool
+	ok        func(condition.State) bool
 }
 
 func (a stateMatcher) Uses() (marks bool, pressures []string) { return a.marks, a.pressures }
@@ -19,7 +20,7 @@ func (a stateMatcher) Matches(*policy.Attributes) bool {
 	panic("Matches was called instead of MatchesState")
 }
 
-func (a stateMatcher) MatchesState(_ *policy.Attributes, s policy.State) bool {
+func (a stateMatcher) MatchesState(_ *policy.Attributes, s condition.State) bool {
 	return a.ok(s)
 }
 
@@ -30,14 +31,14 @@ func TestStateMatcher(t *testing.T) {
 		return policy.Rule{Name: name, Always: true, Match: policy.Match{If: []policy.Matcher{condition}}, WhenLimited: policy.LimitedAction{Action: action}}
 	}
 	rules := []policy.Rule{
-		always("class", policy.Deny, stateMatcher{ok: func(s policy.State) bool { return s.Class == "bulk" }}),
-		always("drop", policy.Deny, stateMatcher{marks: true, pressures: []string{"mark"}, ok: func(s policy.State) bool {
+		always("class", policy.Deny, stateMatcher{ok: func(s condition.State) bool { return s.Class == "bulk" }}),
+		always("drop", policy.Deny, stateMatcher{marks: true, pressures: []string{"mark"}, ok: func(s condition.State) bool {
 			return s.Marked && s.Pressure != nil && s.Pressure("mark") > 1
 		}}),
-		always("mark", policy.Mark, stateMatcher{ok: func(policy.State) bool { return true }}),
+		always("mark", policy.Mark, stateMatcher{ok: func(condition.State) bool { return true }}),
 	}
 	classes := []policy.Class{
-		{Name: "bulk", Match: policy.Match{If: []policy.Matcher{stateMatcher{ok: func(s policy.State) bool { return s.Class == "" && s.Marked }}}}},
+		{Name: "bulk", Match: policy.Match{If: []policy.Matcher{stateMatcher{ok: func(s condition.State) bool { return s.Class == "" && s.Marked }}}}},
 		{Name: "other"},
 	}
 	for _, c := range []struct {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/internal/condition"
+	"github.com/sluicehq/sluice/internal/descriptors"
+	"github.com/sluicehq/sluice/internal/source"
 )
 
 // Trace explains how a policy matches a request, before it calls a store. It has the rules that the
@@ -42,7 +44,7 @@ func (t *Trace) Matches() bool {
 type TracedRule struct {
 	Rule *Rule
 	// Unmet is the first condition that fails; nil if the request matches the rule.
-	Unmet *Unmet
+	Unmet *condition.Unmet
 	// Path is the first path variant that matches the rule. Key and Results are for that variant; a decision
 	// also counts for the keys of other variants.
 	Path string
@@ -63,24 +65,6 @@ type KeyValue struct {
 	Value    string
 	OK       bool
 	Repeated bool
-}
-
-// Unmet is a condition of a rule that a request fails. Fields that the condition does not use are zero.
-type Unmet struct {
-	// Condition is what fails, such as "path", "header" or "if".
-	Condition condition.Kind
-	// Name is the name that the condition concerns.
-	Name string
-	// Value is what the request has; Missing means that the request has no such value.
-	Value   string
-	Missing bool
-	// OneOf and Prefixes are what the condition accepts.
-	OneOf, Prefixes []string
-	// Pressure is the pressure on the rule Name, and AtLeast the pressure that the condition needs. Missing
-	// means that the pressure is unknown.
-	Pressure, AtLeast float64
-	// Exception counts from 1.
-	Exception, Exceptions int
 }
 
 // Trace explains, rule by rule, how the policy matches a request. It calls no store, so a request
@@ -120,9 +104,9 @@ func (p *Policy) traceVariant(t *Trace, s *scratch, a *Attributes) {
 	for i, r := range p.rules {
 		tr := TracedRule{Rule: &r.Rule}
 		if bypass {
-			tr.Unmet = &Unmet{Condition: condition.Bypass, Name: s.matching.name}
+			tr.Unmet = &condition.Unmet{Condition: condition.Bypass, Name: s.matching.name}
 		} else if d := r.Match.Descriptor; d != nil {
-			tr.Unmet = &Unmet{Condition: condition.Descriptor, Name: d.Domain}
+			tr.Unmet = &condition.Unmet{Condition: condition.Descriptor, Name: d.Domain}
 		} else if tr.Unmet = r.match.unmet(&s.matching); tr.Unmet == nil {
 			tr.Path = s.attributes.Path
 			p.traceMet(&tr, r, a, s.variant, patterns[i])
@@ -176,7 +160,7 @@ func (p *Policy) traceMet(tr *TracedRule, r *rule, a *Attributes, variant, patte
 		case k.Repeated:
 			tr.Denied = sluice.ReasonRepeatedKey // the rule degrades or marks
 		case k.Part.OnMissing == MissingSkip:
-			tr.Unmet = &Unmet{Condition: condition.Key, Name: k.Part.String(), Missing: true}
+			tr.Unmet = &condition.Unmet{Condition: condition.Key, Name: k.Part.String(), Missing: true}
 		default:
 			tr.Denied = sluice.ReasonMissingKey // the rule degrades or marks
 		}
@@ -190,12 +174,12 @@ func (p *Policy) traceMet(tr *TracedRule, r *rule, a *Attributes, variant, patte
 }
 
 // unmet explains which condition of a match a request fails first; nil if it fails none.
-func (m *matcher) unmet(a *matching) *Unmet {
+func (m *matcher) unmet(a *matching) *condition.Unmet {
 	switch {
 	case !m.matchesHost(a.Host):
-		return &Unmet{Condition: condition.Host, Value: a.Host, OneOf: slices.Clone(m.hosts)}
+		return &condition.Unmet{Condition: condition.Host, Value: a.Host, OneOf: slices.Clone(m.hosts)}
 	case !m.matchesPath(a.Path):
-		u := &Unmet{Condition: condition.Path, Value: a.Path}
+		u := &condition.Unmet{Condition: condition.Path, Value: a.Path}
 		for i := range m.patterns {
 			u.OneOf = append(u.OneOf, m.patterns[i].Text)
 		}
@@ -205,7 +189,7 @@ func (m *matcher) unmet(a *matching) *Unmet {
 	if met != no {
 		return nil
 	}
-	u := &Unmet{Condition: f.condition}
+	u := &condition.Unmet{Condition: f.condition}
 	switch f.condition {
 	case condition.Method:
 		u.Value, u.OneOf = a.Method, slices.Clone(m.methods)
@@ -241,7 +225,7 @@ type DescriptorTrace struct {
 	// Known says that the domain exists.
 	Known bool
 	// Steps are the entries, up to the first entry that no rule has.
-	Steps []DescriptorStep
+	Steps []descriptors.Step
 	// Rule is the rule that applies; nil for none. If all entries match and Rule is nil, no rule ends there.
 	Rule *Rule
 	// Key holds the parts of the key, with their values.
@@ -252,17 +236,8 @@ type DescriptorTrace struct {
 	Denied sluice.Reason
 }
 
-// DescriptorStep is how one entry of a descriptor matches.
-type DescriptorStep struct {
-	Entry Entry
-	// Matches says that some rule has the entry.
-	Matches bool
-	// Value is the value of the rules' entry: the exact value, a wildcard, or empty if every value matches.
-	Value string
-}
-
 // TraceDescriptor explains how the policy matches a descriptor of a domain. It calls no store.
-func (p *Policy) TraceDescriptor(domain string, entries []Entry) DescriptorTrace {
+func (p *Policy) TraceDescriptor(domain string, entries []descriptors.Entry) DescriptorTrace {
 	d := p.domains[domain]
 	t := DescriptorTrace{Known: d != nil}
 	if d == nil {
@@ -270,7 +245,7 @@ func (p *Policy) TraceDescriptor(domain string, entries []Entry) DescriptorTrace
 	}
 	n := &d.rules
 	for _, e := range entries {
-		step := DescriptorStep{Entry: e}
+		step := descriptors.Step{Entry: e}
 		if n = n.Follow(e.Key, e.Value); n != nil {
 			step.Matches, step.Value = true, n.Value
 		}
@@ -287,14 +262,14 @@ func (p *Policy) TraceDescriptor(domain string, entries []Entry) DescriptorTrace
 	s := newScratch()
 	defer s.free()
 	s.peek = true
-	q := []DescriptorRequest{{Entries: entries, Cost: 1}}
+	q := []descriptors.Request{{Entries: entries, Cost: 1}}
 	v := DescriptorVerdict{Descriptors: make([]DescriptorResult, 1)}
 	c := call{scratch: s, domain: d, requests: q, v: &v}
 	c.match()
 	for i := range r.parts {
 		part := r.parts[i]
 		value := part.Name
-		if part.Source == FromDescriptor {
+		if part.Source == source.Descriptor {
 			value = entries[r.entries[i]].Value
 		}
 		t.Key = append(t.Key, KeyValue{Part: part, Value: value, OK: true})

@@ -28,31 +28,31 @@ func TestTraceNamesTheConditionThatFails(t *testing.T) {
 	}
 	for _, c := range []struct {
 		match policy.Match
-		want  *policy.Unmet
+		want  *condition.Unmet
 	}{
 		{policy.Match{}, nil},
-		{policy.Match{Hosts: []string{"b.example.com"}}, &policy.Unmet{Condition: condition.Host, Value: "a.example.com", OneOf: []string{"b.example.com"}}},
+		{policy.Match{Hosts: []string{"b.example.com"}}, &condition.Unmet{Condition: condition.Host, Value: "a.example.com", OneOf: []string{"b.example.com"}}},
 		{policy.Match{Paths: []string{"/b/c"}}, nil},
-		{policy.Match{Paths: []string{"/b", "/c"}}, &policy.Unmet{Condition: condition.Path, Value: "/b/c", OneOf: []string{"/b", "/c"}}},
-		{policy.Match{Methods: []string{"POST"}, Marked: &yes}, &policy.Unmet{Condition: condition.Method, Value: "GET", OneOf: []string{"POST"}}},
-		{policy.Match{Classes: []string{"gold"}}, &policy.Unmet{Condition: condition.Class, Value: "plain"}},
-		{policy.Match{Marked: &yes}, &policy.Unmet{Condition: condition.Marked}},
+		{policy.Match{Paths: []string{"/b", "/c"}}, &condition.Unmet{Condition: condition.Path, Value: "/b/c", OneOf: []string{"/b", "/c"}}},
+		{policy.Match{Methods: []string{"POST"}, Marked: &yes}, &condition.Unmet{Condition: condition.Method, Value: "GET", OneOf: []string{"POST"}}},
+		{policy.Match{Classes: []string{"gold"}}, &condition.Unmet{Condition: condition.Class, Value: "plain"}},
+		{policy.Match{Marked: &yes}, &condition.Unmet{Condition: condition.Marked}},
 		{policy.Match{Marked: &no}, nil},
 		{
 			policy.Match{Headers: []policy.ValueMatch{{Name: "x-plan", OneOf: []string{"pro"}, Prefixes: []string{"gold"}}}},
-			&policy.Unmet{Condition: condition.Header, Name: "X-Plan", Value: "free", OneOf: []string{"pro"}, Prefixes: []string{"gold"}},
+			&condition.Unmet{Condition: condition.Header, Name: "X-Plan", Value: "free", OneOf: []string{"pro"}, Prefixes: []string{"gold"}},
 		},
-		{policy.Match{Headers: []policy.ValueMatch{{Name: "x-plan", Absent: true}}}, &policy.Unmet{Condition: condition.Header, Name: "X-Plan", Value: "free"}},
-		{policy.Match{Cookies: []policy.ValueMatch{{Name: "s"}}}, &policy.Unmet{Condition: condition.Cookie, Name: "s", Missing: true}},
-		{policy.Match{Queries: []policy.ValueMatch{{Name: "q"}, {Name: "r"}}}, &policy.Unmet{Condition: condition.Query, Name: "r", Missing: true}},
-		{policy.Match{Attributes: []policy.ValueMatch{{Name: "tenant"}}}, &policy.Unmet{Condition: condition.Attribute, Name: "tenant", Missing: true}},
-		{policy.Match{ClientIPs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, &policy.Unmet{Condition: condition.ClientIP, Value: "192.0.2.1"}},
-		{policy.Match{If: []policy.Matcher{fromLoopback{}}}, &policy.Unmet{Condition: condition.If}},
-		{policy.Match{If: []policy.Matcher{local{}}}, &policy.Unmet{Condition: condition.If, Name: "from this machine"}},
-		{policy.Match{Pressure: 0.9, PressureOf: "other"}, &policy.Unmet{Condition: condition.Pressure, Name: "other", Pressure: 0.5, AtLeast: 0.9}},
+		{policy.Match{Headers: []policy.ValueMatch{{Name: "x-plan", Absent: true}}}, &condition.Unmet{Condition: condition.Header, Name: "X-Plan", Value: "free"}},
+		{policy.Match{Cookies: []policy.ValueMatch{{Name: "s"}}}, &condition.Unmet{Condition: condition.Cookie, Name: "s", Missing: true}},
+		{policy.Match{Queries: []policy.ValueMatch{{Name: "q"}, {Name: "r"}}}, &condition.Unmet{Condition: condition.Query, Name: "r", Missing: true}},
+		{policy.Match{Attributes: []policy.ValueMatch{{Name: "tenant"}}}, &condition.Unmet{Condition: condition.Attribute, Name: "tenant", Missing: true}},
+		{policy.Match{ClientIPs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, &condition.Unmet{Condition: condition.ClientIP, Value: "192.0.2.1"}},
+		{policy.Match{If: []policy.Matcher{fromLoopback{}}}, &condition.Unmet{Condition: condition.If}},
+		{policy.Match{If: []policy.Matcher{local{}}}, &condition.Unmet{Condition: condition.If, Name: "from this machine"}},
+		{policy.Match{Pressure: 0.9, PressureOf: "other"}, &condition.Unmet{Condition: condition.Pressure, Name: "other", Pressure: 0.5, AtLeast: 0.9}},
 		{policy.Match{Pressure: 0.5, PressureOf: "other"}, nil},
-		{policy.Match{Unless: []policy.Match{{Methods: []string{"GET"}}}}, &policy.Unmet{Condition: condition.Unless, Exception: 1, Exceptions: 1}},
-		{policy.Match{Unless: []policy.Match{{Methods: []string{"PUT"}}, {Paths: []string{"/b/*"}}}}, &policy.Unmet{Condition: condition.Unless, Exception: 2, Exceptions: 2}},
+		{policy.Match{Unless: []policy.Match{{Methods: []string{"GET"}}}}, &condition.Unmet{Condition: condition.Unless, Exception: 1, Exceptions: 1}},
+		{policy.Match{Unless: []policy.Match{{Methods: []string{"PUT"}}, {Paths: []string{"/b/*"}}}}, &condition.Unmet{Condition: condition.Unless, Exception: 2, Exceptions: 2}},
 	} {
 		p, err := policy.New(policy.Options{
 			Classes: []policy.Class{{Name: "gold", Match: policy.Match{Methods: []string{"PUT"}}}, {Name: "plain"}},
@@ -103,14 +103,14 @@ func TestTraceShowsKeysAndLists(t *testing.T) {
 		t.Errorf("on a list: %+v", r)
 	}
 	a.ClientIP = netip.MustParseAddr("192.0.2.1")
-	if r := build(policy.Header("X-User").IfMissing(policy.MissingSkip)).Trace(&a).Rules[0]; !reflect.DeepEqual(r.Unmet, &policy.Unmet{Condition: condition.Key, Name: "header:X-User", Missing: true}) {
+	if r := build(policy.Header("X-User").IfMissing(policy.MissingSkip)).Trace(&a).Rules[0]; !reflect.DeepEqual(r.Unmet, &condition.Unmet{Condition: condition.Key, Name: "header:X-User", Missing: true}) {
 		t.Errorf("to be skipped: %+v", r)
 	}
 	if r := build(policy.Header("X-User").IfMissing(policy.MissingDeny)).Trace(&a).Rules[0]; r.Denied != sluice.ReasonMissingKey || r.Unmet != nil {
 		t.Errorf("to be denied: %+v", r)
 	}
 	a.Path = "/free"
-	if trace := p.Trace(&a); !trace.Bypass || trace.Matches() || !reflect.DeepEqual(trace.Rules[0].Unmet, &policy.Unmet{Condition: condition.Bypass, Name: "free"}) {
+	if trace := p.Trace(&a); !trace.Bypass || trace.Matches() || !reflect.DeepEqual(trace.Rules[0].Unmet, &condition.Unmet{Condition: condition.Bypass, Name: "free"}) {
 		t.Errorf("bypass: %+v", trace)
 	}
 }
@@ -125,7 +125,7 @@ func TestTraceNamesRulesThatMark(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := p.Trace(&policy.Attributes{}).Rules[1].Unmet; !reflect.DeepEqual(got, &policy.Unmet{Condition: condition.Marked, Name: "marks"}) {
+	if got := p.Trace(&policy.Attributes{}).Rules[1].Unmet; !reflect.DeepEqual(got, &condition.Unmet{Condition: condition.Marked, Name: "marks"}) {
 		t.Errorf("%+v", got)
 	}
 	if got := p.Trace(&policy.Attributes{Marked: true}).Rules[1].Unmet; got != nil {

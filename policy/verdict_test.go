@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/descriptors"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -122,7 +123,7 @@ func TestVerdictsHaveTheirPolicy(t *testing.T) {
 	}
 }
 
-func decideIn(t *testing.T, p *policy.Policy, domain string, q ...policy.DescriptorRequest) *policy.DescriptorVerdict {
+func decideIn(t *testing.T, p *policy.Policy, domain string, q ...descriptors.Request) *policy.DescriptorVerdict {
 	t.Helper()
 	v := p.DecideDescriptors(t.Context(), &stub{}, domain, q)
 	return &v

@@ -10,6 +10,7 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/checks/adapters"
 	"github.com/sluicehq/sluice/checks/redistest"
+	"github.com/sluicehq/sluice/internal/descriptors"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/redisstore"
@@ -31,7 +32,7 @@ func describedRules() []policy.Rule {
 	for i, a := range algorithms {
 		rules = append(rules, policy.Rule{
 			Name:   fmt.Sprint("r", i),
-			Match:  policy.Match{Descriptor: &policy.Descriptor{Domain: "d", Entries: []policy.DescriptorEntry{{Key: fmt.Sprint("k", i)}}}},
+			Match:  policy.Match{Descriptor: &descriptors.Pattern{Domain: "d", Entries: []descriptors.PatternEntry{{Key: fmt.Sprint("k", i)}}}},
 			Limits: []*sluice.Limit{sluice.MustLimit("", a)},
 		})
 	}
@@ -42,11 +43,11 @@ func describedRules() []policy.Rule {
 }
 
 // descriptorCall returns a call of some descriptors at random.
-func descriptorCall(rng *rand.Rand, rules int) []policy.DescriptorRequest {
-	q := make([]policy.DescriptorRequest, 1+rng.IntN(4))
+func descriptorCall(rng *rand.Rand, rules int) []descriptors.Request {
+	q := make([]descriptors.Request, 1+rng.IntN(4))
 	for i := range q {
-		q[i] = policy.DescriptorRequest{
-			Entries: []policy.Entry{{Key: fmt.Sprint("k", rng.IntN(rules+1)), Value: fmt.Sprint(rng.IntN(2))}},
+		q[i] = descriptors.Request{
+			Entries: []descriptors.Entry{{Key: fmt.Sprint("k", rng.IntN(rules+1)), Value: fmt.Sprint(rng.IntN(2))}},
 			Cost:    rng.Int64N(4),
 		}
 		switch rng.IntN(8) {

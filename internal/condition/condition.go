@@ -1,7 +1,10 @@
-// Package condition names the conditions of rules, for explanations of why a request does not match a rule.
+// Package condition has what conditions of rules use, and what they fail by: for explanations of why a request does not
+// match a rule.
 package condition
 
-// Kind is a kind of condition of a rule. The comments name the fields of policy.Unmet.
+import "github.com/sluicehq/sluice/internal/source"
+
+// Kind is a kind of condition of a rule. The comments name the fields of Unmet.
 type Kind string
 
 // The conditions, in the order in which they are checked.
@@ -38,3 +41,58 @@ const (
 	// Key: the request lacks the part Name of the key, and skips the rule.
 	Key Kind = "key"
 )
+
+// State is what a policy has about a request besides its attributes.
+type State struct {
+	// Class is the name of the request's class, empty for none.
+	Class string
+	// ClassUnclear means that the class depends on which of several values a service reads. Class is empty.
+	ClassUnclear bool
+	// Marked says that an earlier hop or a rule of the policy has marked the request.
+	Marked bool
+	// Pressure returns the pressure of a rule; nil if nothing measures it: see policy.Options.
+	Pressure func(rule string) float64
+}
+
+// StateMatcher is a policy.Matcher that uses more than a request's attributes, of type A. MatchesState is
+// called instead of Matches. In the match of a class, the state has no class, and contains only marks of an
+// earlier hop.
+type StateMatcher[A any] interface {
+	// Uses reports whether the matcher uses marks, as Match.Marked does, and returns the rules whose
+	// pressure it uses. It must always return the same.
+	Uses() (marks bool, pressures []string)
+	MatchesState(a A, s State) bool
+}
+
+// CertainMatcher is a StateMatcher that reports when its result depends on which of several values a
+// service reads. A policy then applies the rule, and does not apply the exception or give the class.
+type CertainMatcher[A any] interface {
+	StateMatcher[A]
+	// MatchesCertainly is called instead of MatchesState.
+	MatchesCertainly(a A, s State) (matches, certain bool)
+}
+
+// ValueReader is a policy.Matcher that lists the headers, cookies, parameters and claims that it reads. Edges then keep
+// clients from sending them in other spellings, see policy.Policy.ReadHeaders.
+type ValueReader interface {
+	// Reads returns the sources and names. It always returns the same.
+	Reads() []source.Value
+}
+
+// Unmet is a condition of a rule that a request fails. Fields that the condition does not use are zero.
+type Unmet struct {
+	// Condition is what fails, such as "path", "header" or "if".
+	Condition Kind
+	// Name is the name that the condition concerns.
+	Name string
+	// Value is what the request has; Missing means that the request has no such value.
+	Value   string
+	Missing bool
+	// OneOf and Prefixes are what the condition accepts.
+	OneOf, Prefixes []string
+	// Pressure is the pressure on the rule Name, and AtLeast the pressure that the condition needs. Missing
+	// means that the pressure is unknown.
+	Pressure, AtLeast float64
+	// Exception counts from 1.
+	Exception, Exceptions int
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -61,7 +62,7 @@ func (e *Edge[R]) Decider(store sluice.Store, rule policy.Rule, cost func(R) int
 }
 
 // read are the sources of parts that a policy itself finds in requests of any edge. It refuses the zero source.
-var read = []policy.Source{0, policy.FromConstant, policy.FromHeader, policy.FromCookie, policy.FromQuery, policy.FromFunction}
+var read = []policy.Source{0, source.Constant, policy.FromHeader, policy.FromCookie, policy.FromQuery, source.Function}
 
 // policy returns the policy of one rule. Its errors continue the word KeyOptions.
 func (e *Edge[R]) policy(store sluice.Store, rule policy.Rule) (*policy.Policy, error) {

@@ -19,6 +19,13 @@ const (
 	PerHop
 )
 
+// By these headers the service behind recognizes marked and degraded requests, unless the rule names others. Edges
+// remove them from what clients send.
+const (
+	Marked   = "Sluice-Marked"
+	Degraded = "Sluice-Degraded"
+)
+
 // removals are the headers that do not reach the service, in lower case.
 var removals = map[string]Why{
 	"forwarded": Forwarding, "x-real-ip": Forwarding,

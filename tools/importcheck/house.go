@@ -28,6 +28,8 @@ const (
 	spellings  = "internal/spelling"
 	removals   = "internal/removal"
 	unmetRoom  = "internal/condition"
+	sourceRoom = "internal/source"
+	descriptor = "internal/descriptors"
 	keyedRoom  = "internal/keyed"
 	inPolicy   = "policy/internal/*"
 	fileReader = "internal/file/reader"
@@ -51,8 +53,11 @@ var (
 	// belowPolicy is what the packages below policy import.
 	belowPolicy = []string{domain, "driver", "internal/algo"}
 
+	// ofRequests has what policy and the rooms above it share about requests, and no user of the library needs.
+	ofRequests = []string{spellings, removals, sourceRoom, descriptor, unmetRoom}
+
 	// belowEdge is what an edge imports. It has no store.
-	belowEdge = []string{removals, "httplimit", "gate", "bandwidth", "policy", domain}
+	belowEdge = join(ofRequests, []string{"httplimit", "gate", "bandwidth", "policy", domain})
 
 	// stores hold state. Code takes a sluice.Store; only the server's app and cli choose one.
 	stores = []string{"memory", "redisstore", "hybrid", "guard", "rueidisstore", "goredisstore"}
@@ -93,30 +98,32 @@ var house = []room{
 	{faultRoom, nil, nil, "faults is what checks return; it imports nothing"},
 	{spellings, []string{faultRoom}, nil, "spelling works on texts; rules and requests belong to policy"},
 	{removals, nil, nil, "removal lists headers; it imports nothing"},
-	{unmetRoom, nil, nil, "condition names what policy explains; it imports nothing"},
+	{sourceRoom, nil, nil, "source names where values come from; it imports nothing"},
+	{descriptor, []string{domain, "internal/algo"}, nil, "descriptors has what gateways send; rules belong to policy"},
+	{unmetRoom, []string{sourceRoom}, nil, "condition has what policy explains and conditions use; it has no rules"},
 	{inPolicy, []string{inPolicy, spellings, faultRoom, domain}, nil, "a room of policy works on texts and keys; rules and requests belong to policy"},
-	{"policy", join(belowPolicy, []string{inPolicy, spellings, faultRoom, unmetRoom}), moduleOne, "policy decides through a sluice.Store; matchers and protocols are interfaces here"},
-	{"gate", []string{"internal/retry", "bandwidth", "policy", domain}, moduleOne, "gate carries verdicts out; protocols belong to the edges"},
-	{keyedRoom, []string{"policy", domain}, nil, "keyed makes deciders of options; requests and protocols belong to the edges"},
-	{"httplimit", []string{keyedRoom, spellings, removals, "gate", "bandwidth", "policy", "memory", domain}, join(moduleOne, []string{"internal/ratetest"}), "httplimit translates to policy and gate; take a sluice.Store"},
+	{"policy", join(belowPolicy, ofRequests, []string{inPolicy, faultRoom}), moduleOne, "policy decides through a sluice.Store; matchers and protocols are interfaces here"},
+	{"gate", []string{sourceRoom, "internal/retry", "bandwidth", "policy", domain}, moduleOne, "gate carries verdicts out; protocols belong to the edges"},
+	{keyedRoom, []string{sourceRoom, "policy", domain}, nil, "keyed makes deciders of options; requests and protocols belong to the edges"},
+	{"httplimit", join(ofRequests, []string{keyedRoom, "gate", "bandwidth", "policy", "memory", domain}), join(moduleOne, []string{"internal/ratetest"}), "httplimit translates to policy and gate; take a sluice.Store"},
 	{"examples", moduleOne, nil, "an example uses the library only"},
 
 	// Modules over the library.
 	{"rueidisstore", []string{"redisstore", domain}, moduleOne, "an adapter gives its client to redisstore, and does no more"},
 	{"goredisstore", []string{"redisstore", domain}, moduleOne, "an adapter gives its client to redisstore, and does no more"},
-	{"grpclimit", []string{keyedRoom, "httplimit", "gate", "policy", "memory", domain}, moduleOne, "grpclimit translates calls to policy and gate; take a sluice.Store"},
+	{"grpclimit", []string{keyedRoom, sourceRoom, spellings, descriptor, "httplimit", "gate", "policy", "memory", domain}, moduleOne, "grpclimit translates calls to policy and gate; take a sluice.Store"},
 	{fileReader, []string{domain}, nil, "reader reads the settings of any room; give it what it needs as a tag or a method of the setting"},
-	{conditions, []string{fileReader, "policy", domain}, moduleOne, "expression is a matcher of policy"},
-	{fileRules, []string{removals, fileReader, conditions, "policy", domain}, moduleOne, "rules has no setting of the server; put it into the room that it configures"},
+	{conditions, join(ofRequests, []string{fileReader, "policy", domain}), moduleOne, "expression is a matcher of policy"},
+	{fileRules, join(ofRequests, []string{fileReader, conditions, "policy", domain}), moduleOne, "rules has no setting of the server; put it into the room that it configures"},
 	{envoyFiles, []string{fileReader, fileRules, "policy", domain}, moduleOne, "envoy makes rules of files"},
 	{"policyfile", []string{fileReader, conditions, fileRules, "policy"}, moduleOne, "policyfile turns text into a policy; let app connect it with stores and edges"},
 
 	// The server: a main of a few lines, two rooms that wire, and the edges.
 	{"server/cmd/sluice", []string{wireCLI}, nil, "main only calls cli; put the code there"},
-	{settings, []string{fileReader, conditions, fileRules, envoyFiles, edges, listening, accepting, saving, observing, secrets, smallRooms, "policy", domain}, join(moduleOne, []string{"policyfile"}), "config composes the settings of the other rooms, and opens nothing"},
+	{settings, []string{fileReader, conditions, fileRules, envoyFiles, edges, listening, accepting, saving, observing, secrets, smallRooms, "policy", domain}, join(moduleOne, ofRequests, []string{"policyfile"}), "config composes the settings of the other rooms, and opens nothing"},
 	{wireCLI, join(wiring, []string{wireApp}), moduleOne, "the library and the edges are there to be wired; nothing else is"},
 	{wireApp, wiring, moduleOne, "the library and the edges are there to be wired; app is below cli"},
-	{inWords, join(belowEdge, []string{unmetRoom}), moduleOne, "describe puts rules and verdicts into words; it decides nothing"},
+	{inWords, belowEdge, moduleOne, "describe puts rules and verdicts into words; it decides nothing"},
 	{smallRooms, []string{fileReader}, nil, "a small room imports no other room; pass in what it needs"},
 	{wireTypes, nil, nil, "wire is the JSON that servers write and commands read; it decides nothing"},
 	{listening, []string{fileReader}, moduleOne, "listening is the same for all protocols; protocols belong to the edges"},
@@ -125,15 +132,15 @@ var house = []room{
 	{saving, join(stores, []string{stateFile, observing, "policy", fileReader, "driver", domain, secrets, smallRooms}), join(moduleOne, []string{"policyfile"}), "the rooms of the store know no edges and no listeners; let app connect them"},
 	{storing, join(stores, []string{saving, stateFile, observing, inWords, secrets, wireTypes, "policy", domain}), nil, "the store of a server imports no edges and no listeners; let app connect them"},
 	{secrets, []string{fileReader}, nil, "secret reads files and variables that settings name"},
-	{observing, []string{fileReader, secrets, "httplimit", "hybrid", "policy", domain, observing, smallRooms}, moduleOne, "what observes takes verdicts, texts and the figures of hybrid limits; it imports no other room that it observes"},
-	{decisions, []string{observing, wireTypes, "policy", domain}, nil, "observe connects its rooms; it gets verdicts from app"},
+	{observing, []string{descriptor, fileReader, secrets, "httplimit", "hybrid", "policy", domain, observing, smallRooms}, moduleOne, "what observes takes verdicts, texts and the figures of hybrid limits; it imports no other room that it observes"},
+	{decisions, []string{descriptor, observing, wireTypes, "policy", domain}, nil, "observe connects its rooms; it gets verdicts from app"},
 	{pipelines, []string{"driver", domain}, moduleOne, "pipeline decides through a sluice.Store; policies and protocols belong to the edges"},
 	{reported, belowEdge, moduleOne, "gateway decides about the requests that gateways report; protocols belong to the edges"},
 	{edgetest, join(belowEdge, []string{"memory", "policyfile", reported}), nil, "edgetest is for tests of edges; only tests import it"},
 	{edges, join(belowEdge, []string{"internal/algo", fileReader, secrets, observing, inWords, wireTypes, listening, reported, pipelines, sharedRoom}), join(moduleOne, []string{"policyfile", edgetest, "internal/ratetest"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
 
 	// Checks may use everything. Only bench uses it, for its servers and processes.
-	{"checks", join(moduleOne, stores, []string{"grpclimit", "policyfile", oracleRoom, granttest, "internal/ratetest"}), nil, "checks works on public packages"},
+	{"checks", join(moduleOne, stores, []string{"grpclimit", "policyfile", descriptor, oracleRoom, granttest, "internal/ratetest"}), nil, "checks works on public packages"},
 	{"bench", join(moduleOne, stores, []string{"checks"}), nil, "bench measures public packages"},
 }
 

@@ -17,7 +17,10 @@ import (
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/vm"
 
+	"github.com/sluicehq/sluice/internal/condition"
 	"github.com/sluicehq/sluice/internal/file/reader"
+	"github.com/sluicehq/sluice/internal/source"
+	"github.com/sluicehq/sluice/internal/spelling"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -46,13 +49,13 @@ type Expression struct {
 	address  bool     // whether it uses the text of the client's address
 	class    bool     // whether it uses the class
 	size     bool     // whether it uses the size of the body
-	reads    []policy.ValueName
+	reads    []source.Value
 	runs     sync.Pool
 }
 
 var (
-	_ policy.CertainMatcher = (*Expression)(nil)
-	_ policy.ValueReader    = (*Expression)(nil)
+	_ condition.CertainMatcher[*policy.Attributes] = (*Expression)(nil)
+	_ condition.ValueReader                        = (*Expression)(nil)
 )
 
 // The bounds of an expression.
@@ -296,8 +299,8 @@ func (c *expressionCheck) hosts(host, with ast.Node) {
 		nodes = list.Nodes
 	}
 	for _, n := range nodes {
-		if text, ok := n.(*ast.StringNode); ok && policy.CleanHost(text.Value) != text.Value {
-			c.report(n, reader.Quote(text.Value)+" is not a host as rules see it: in lower case, without a port and a dot at its end", fmt.Sprintf("write %q", policy.CleanHost(text.Value)))
+		if text, ok := n.(*ast.StringNode); ok && spelling.Host(text.Value) != text.Value {
+			c.report(n, reader.Quote(text.Value)+" is not a host as rules see it: in lower case, without a port and a dot at its end", fmt.Sprintf("write %q", spelling.Host(text.Value)))
 		}
 	}
 }
@@ -348,7 +351,7 @@ func (c *expressionCheck) call(n *ast.CallNode) {
 
 // read records a value that the expression reads.
 func (c *expressionCheck) read(s policy.Source, name string) {
-	if v := (policy.ValueName{Source: s, Name: name}); !slices.Contains(c.reads, v) {
+	if v := (source.Value{Source: s, Name: name}); !slices.Contains(c.reads, v) {
 		c.reads = append(c.reads, v)
 	}
 }
@@ -372,23 +375,23 @@ func (c *expressionCheck) report(n ast.Node, problem, suggestion string) {
 // String returns the text of the expression.
 func (e *Expression) String() string { return e.text }
 
-// Uses implements policy.StateMatcher: it returns what the expression uses besides attributes.
+// Uses implements condition.StateMatcher: it returns what the expression uses besides attributes.
 func (e *Expression) Uses() (marks bool, pressures []string) { return e.marks, e.rules }
 
-// Reads implements policy.ValueReader: it returns the values that the expression reads.
-func (e *Expression) Reads() []policy.ValueName { return e.reads }
+// Reads implements condition.ValueReader: it returns the values that the expression reads.
+func (e *Expression) Reads() []source.Value { return e.reads }
 
 // Matches reports whether a request without a class and pressure fulfills the
 // condition; see MatchesState.
 func (e *Expression) Matches(a *policy.Attributes) bool {
-	return e.MatchesState(a, policy.State{Marked: a.Marked})
+	return e.MatchesState(a, condition.State{Marked: a.Marked})
 }
 
 // UsesSize reports whether the condition uses the size of the body.
 func (e *Expression) UsesSize() bool { return e.size }
 
 // MatchesState reports whether a request fulfills the condition, or may fulfill it: see MatchesCertainly.
-func (e *Expression) MatchesState(a *policy.Attributes, s policy.State) bool {
+func (e *Expression) MatchesState(a *policy.Attributes, s condition.State) bool {
 	matches, certain := e.MatchesCertainly(a, s)
 	return matches || !certain
 }
@@ -397,7 +400,7 @@ func (e *Expression) MatchesState(a *policy.Attributes, s policy.State) bool {
 // is false if the condition used a value of which the request has several, or in which services read
 // different values, or if it depends on the unknown size of the body. It is also false if the condition cannot be computed, as with a remainder of a division
 // by zero: otherwise a client that causes the error would escape the rule.
-func (e *Expression) MatchesCertainly(a *policy.Attributes, s policy.State) (matches, certain bool) {
+func (e *Expression) MatchesCertainly(a *policy.Attributes, s condition.State) (matches, certain bool) {
 	r := e.runs.Get().(*run) //nolint:forcetypeassert // the pool has nothing else
 	defer func() {
 		r.clear()

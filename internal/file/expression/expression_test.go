@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehq/sluice/internal/condition"
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -39,7 +41,7 @@ func someRequest() *policy.Attributes {
 
 // TestExpression evaluates conditions on one request.
 func TestExpression(t *testing.T) {
-	state := policy.State{Class: "bulk", Marked: true, Pressure: func(rule string) float64 { return map[string]float64{"api": 1.5}[rule] }}
+	state := condition.State{Class: "bulk", Marked: true, Pressure: func(rule string) float64 { return map[string]float64{"api": 1.5}[rule] }}
 	for text, want := range map[string]bool{
 		`method == "POST" and header("x-plan") in ["free", "trial"]`:  true,
 		`method == "GET" || host endsWith ".example.com"`:             true,
@@ -121,12 +123,12 @@ func TestUnknownSizes(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := &policy.Attributes{Method: "POST", Path: "/", RequestBytes: -1}
-		matches, certain := e.MatchesCertainly(a, policy.State{})
+		matches, certain := e.MatchesCertainly(a, condition.State{})
 		if certain != want[1] || certain && matches != want[0] {
 			t.Errorf("%s: matches %t, certain %t", text, matches, certain)
 		}
 		if a.RequestBytes = 0; e.size {
-			if _, certain := e.MatchesCertainly(a, policy.State{}); !certain {
+			if _, certain := e.MatchesCertainly(a, condition.State{}); !certain {
 				t.Errorf("%s is uncertain for a body of a known size", text)
 			}
 		}
@@ -222,13 +224,13 @@ func TestExpressionOfRepeatedValues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		matches, certain := e.MatchesCertainly(a, policy.State{ClassUnclear: true})
-		if matches != c.matches || certain != c.certain || e.MatchesState(a, policy.State{ClassUnclear: true}) != (matches || !certain) {
+		matches, certain := e.MatchesCertainly(a, condition.State{ClassUnclear: true})
+		if matches != c.matches || certain != c.certain || e.MatchesState(a, condition.State{ClassUnclear: true}) != (matches || !certain) {
 			t.Errorf("%s: %v, certain %v", c.text, matches, certain)
 		}
 	}
 	e, err := Parse(`header("x-a") == query("b") and cookie("c") == claim("d") and header("X-A") != attribute("e")`)
-	if want := []policy.ValueName{{Source: policy.FromHeader, Name: "X-A"}, {Source: policy.FromQuery, Name: "b"}, {Source: policy.FromCookie, Name: "c"}, {Source: policy.FromClaim, Name: "d"}}; err != nil || !slices.Equal(e.Reads(), want) {
+	if want := []source.Value{{Source: policy.FromHeader, Name: "X-A"}, {Source: policy.FromQuery, Name: "b"}, {Source: policy.FromCookie, Name: "c"}, {Source: policy.FromClaim, Name: "d"}}; err != nil || !slices.Equal(e.Reads(), want) {
 		t.Errorf("Reads = %v, %v", e.Reads(), err)
 	}
 }

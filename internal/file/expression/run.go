@@ -5,6 +5,7 @@ import (
 
 	"github.com/expr-lang/expr/vm"
 
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -26,7 +27,7 @@ func newRun(e *Expression) *run {
 	v.Cookie = r.of(policy.FromCookie)
 	v.Query = r.of(policy.FromQuery)
 	v.Claim = r.of(policy.FromClaim)
-	v.Attribute = r.of(policy.FromAttribute)
+	v.Attribute = r.of(source.Attribute)
 	v.InNetwork = func(network string) bool {
 		p := r.networks[network]
 		return r.attributes.ClientIP.IsValid() && p.Contains(r.attributes.ClientIP.WithZone(""))

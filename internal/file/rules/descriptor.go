@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluicehq/sluice/internal/descriptors"
 	"github.com/sluicehq/sluice/internal/file/reader"
-	"github.com/sluicehq/sluice/policy"
 )
 
 // Descriptor selects descriptors, which gateways such as Envoy send instead of requests: lists of keys and values,
@@ -86,15 +86,15 @@ func (*DescriptorEntry) Unknown(name, text string) string {
 }
 
 // build makes the match on descriptors.
-func (d *Descriptor) build() *policy.Descriptor {
+func (d *Descriptor) build() *descriptors.Pattern {
 	if d == nil {
 		return nil
 	}
-	p := &policy.Descriptor{
+	p := &descriptors.Pattern{
 		Domain: d.Domain, Label: d.Label, Replaces: d.Replaces, Quota: d.Quota, Debit: d.Debit, Period: d.Period, Detailed: d.Detailed, Metadata: d.Metadata,
 	}
 	for i := range d.Entries {
-		p.Entries = append(p.Entries, policy.DescriptorEntry(d.Entries[i]))
+		p.Entries = append(p.Entries, descriptors.PatternEntry(d.Entries[i]))
 	}
 	return p
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/descriptors"
 	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/config"
@@ -135,13 +136,13 @@ func (q *exampleRequest) explainDescriptor(out io.Writer, f *config.File, asJSON
 	case asJSON:
 		return errors.New("--json explains requests only; leave it out, or leave --domain out")
 	}
-	var entries []policy.Entry
+	var entries []descriptors.Entry
 	for _, text := range q.entries {
 		key, value, ok := strings.Cut(text, "=")
 		if !ok || key == "" {
 			return fmt.Errorf("--entry is %q; write it as in tenant=acme", text)
 		}
-		entries = append(entries, policy.Entry{Key: key, Value: value})
+		entries = append(entries, descriptors.Entry{Key: key, Value: value})
 	}
 	p, err := f.Policy()
 	if err != nil {

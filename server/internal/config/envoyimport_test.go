@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/descriptors"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 
@@ -14,12 +15,12 @@ import (
 )
 
 // vocabulary returns values for the entries of a file's rules, among them values that match stars.
-func vocabulary(f *File) (domains []string, entries []policy.Entry) {
+func vocabulary(f *File) (domains []string, entries []descriptors.Entry) {
 	domains = append(domains, f.Domains...)
 	for i := range f.Rules {
 		for _, e := range f.Rules[i].Descriptor.Entries {
 			for _, value := range []string{e.Value, "x", "/img/a", "/img/b", "/apiXv1Ylist", "a.css", ""} {
-				entries = append(entries, policy.Entry{Key: e.Key, Value: value})
+				entries = append(entries, descriptors.Entry{Key: e.Key, Value: value})
 			}
 		}
 	}
@@ -69,7 +70,7 @@ func TestEnvoyImportDecidesTheSame(t *testing.T) {
 			outcomes := map[bool]int{}
 			for range 2000 {
 				now += rng.Int64N(200_000)
-				domain, q := domains[rng.IntN(len(domains))], make([]policy.DescriptorRequest, 1+rng.IntN(3))
+				domain, q := domains[rng.IntN(len(domains))], make([]descriptors.Request, 1+rng.IntN(3))
 				for i := range q {
 					q[i] = randomDescriptor(rng, words)
 				}
@@ -87,8 +88,8 @@ func TestEnvoyImportDecidesTheSame(t *testing.T) {
 }
 
 // randomDescriptor returns a descriptor of some entries at random.
-func randomDescriptor(rng *rand.Rand, words []policy.Entry) policy.DescriptorRequest {
-	q := policy.DescriptorRequest{Cost: rng.Int64N(5), Look: rng.IntN(10) == 0, Refund: rng.IntN(10) == 0}
+func randomDescriptor(rng *rand.Rand, words []descriptors.Entry) descriptors.Request {
+	q := descriptors.Request{Cost: rng.Int64N(5), Look: rng.IntN(10) == 0, Refund: rng.IntN(10) == 0}
 	for range 1 + rng.IntN(3) {
 		if len(words) > 0 {
 			q.Entries = append(q.Entries, words[rng.IntN(len(words))])

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/descriptors"
 	"github.com/sluicehq/sluice/internal/file/expression"
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/observe/webhook"
 )
@@ -98,10 +100,10 @@ func TestRules(t *testing.T) {
 		{"status", o.Rules[5].CountStatus, []policy.StatusRange{{From: 400, To: 499}}},
 		{"only a bandwidth", o.Rules[6].Bandwidth, &policy.Bandwidth{Down: sluice.PerMinute(10_000_000)}},
 		{"descriptor", o.Rules[7], policy.Rule{
-			Name: "paths-of-tenants", Key: []policy.Part{policy.DescriptorValue("tenant")}, Limits: o.Rules[7].Limits, WhenLimited: policy.LimitedAction{Action: policy.Deny},
-			Match: policy.Match{Descriptor: &policy.Descriptor{
+			Name: "paths-of-tenants", Key: []policy.Part{{Source: source.Descriptor, Name: "tenant"}}, Limits: o.Rules[7].Limits, WhenLimited: policy.LimitedAction{Action: policy.Deny},
+			Match: policy.Match{Descriptor: &descriptors.Pattern{
 				Domain: "edge", Label: "per-tenant", Replaces: []string{"per-ip"}, Quota: true, Debit: true, Detailed: true,
-				Entries:  []policy.DescriptorEntry{{Key: "tenant"}, {Key: "path", Value: "/api/*", Shared: true, Counted: true}},
+				Entries:  []descriptors.PatternEntry{{Key: "tenant"}, {Key: "path", Value: "/api/*", Shared: true, Counted: true}},
 				Metadata: map[string]any{"team": "web", "weights": []any{1.0, 2.5}, "nested": map[string]any{"on": true, "none": nil}},
 			}},
 		}},

@@ -5,11 +5,13 @@ import (
 	"strings"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/descriptors"
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/policy"
 )
 
 // descriptor describes which descriptors a rule is for, as in "descriptors of domain edge: tenant, path like /api/*".
-func descriptor(d *policy.Descriptor) string {
+func descriptor(d *descriptors.Pattern) string {
 	var entries []string
 	for i := range d.Entries {
 		switch e := &d.Entries[i]; {
@@ -49,7 +51,7 @@ func ofDescriptor(r *policy.Rule) (lines []line) {
 		lines = append(lines, line{"counts", "all hits, also the hits of denied calls"})
 	}
 	for _, l := range r.Limits {
-		if !policy.Refunds(l) {
+		if !descriptors.Refunds(l) {
 			lines = append(lines, line{"refunds", "are refused: its algorithm cannot take units back without the charge"})
 			break
 		}
@@ -86,7 +88,7 @@ func Descriptor(domain string, t *policy.DescriptorTrace, remote bool) string {
 	fmt.Fprintf(&b, "matches\n  rule %s\n", t.Rule.Name)
 	var lines []line
 	for i := range t.Key {
-		if k := &t.Key[i]; k.Part.Source != policy.FromConstant {
+		if k := &t.Key[i]; k.Part.Source != source.Constant {
 			lines = append(lines, line{"key", fmt.Sprintf("%s = %s", k.Part, k.Value)})
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -37,5 +38,5 @@ func usesPaths(m *policy.Match) bool {
 
 // isOfPath reports whether a part of a key comes from the path.
 func isOfPath(p policy.Part) bool {
-	return p.Source == policy.FromPath || p.Source == policy.FromParam
+	return p.Source == source.Path || p.Source == source.Param
 }

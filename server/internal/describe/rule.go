@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -151,14 +152,14 @@ func named(r *policy.Rule, l *sluice.Limit) string {
 
 // isGlobal reports whether a key is the same for all requests.
 func isGlobal(parts []policy.Part) bool {
-	return !slices.ContainsFunc(parts, func(p policy.Part) bool { return p.Source != policy.FromConstant })
+	return !slices.ContainsFunc(parts, func(p policy.Part) bool { return p.Source != source.Constant })
 }
 
 // key describes the clients that limits count for.
 func key(parts []policy.Part) string {
 	var texts []string
 	for i := range parts {
-		if parts[i].Source != policy.FromConstant || len(parts) == 1 {
+		if parts[i].Source != source.Constant || len(parts) == 1 {
 			texts = append(texts, part(&parts[i]))
 		}
 	}
@@ -169,14 +170,14 @@ func key(parts []policy.Part) string {
 func part(p *policy.Part) string {
 	noun := map[policy.Source]string{
 		policy.FromHeader: "value of header %s", policy.FromCookie: "value of cookie %s", policy.FromQuery: "value of parameter %s",
-		policy.FromPath: "path", policy.FromParam: "{%s} of the path", policy.FromRoute: "pattern of the path", policy.FromMethod: "method",
-		policy.FromHost: "host", policy.FromClaim: "claim %s of the token", policy.FromAttribute: "attribute %s",
-		policy.FromDescriptor: "value of %s in the descriptor", policy.FromConstant: "constant %s",
+		source.Path: "path", source.Param: "{%s} of the path", source.Route: "pattern of the path", source.Method: "method",
+		source.Host: "host", policy.FromClaim: "claim %s of the token", source.Attribute: "attribute %s",
+		source.Descriptor: "value of %s in the descriptor", source.Constant: "constant %s",
 	}[p.Source]
 	if strings.Contains(noun, "%s") {
 		noun = fmt.Sprintf(noun, p.Name)
 	}
-	if p.Source == policy.FromClientIP {
+	if p.Source == source.ClientIP {
 		noun = "client address"
 		if p.IPv6Prefix < 128 {
 			noun += fmt.Sprintf(" (IPv6 by its /%d)", p.IPv6Prefix)
@@ -335,7 +336,7 @@ func bans(r *policy.Rule) string {
 	for i := range r.Key {
 		p := &r.Key[i]
 		if p.OnMissing == policy.MissingShared && (p.Source == policy.FromHeader || p.Source == policy.FromCookie ||
-			p.Source == policy.FromQuery || p.Source == policy.FromClaim || p.Source == policy.FromAttribute) {
+			p.Source == policy.FromQuery || p.Source == policy.FromClaim || p.Source == source.Attribute) {
 			parts = append(parts, p.String())
 		}
 	}

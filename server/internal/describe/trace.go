@@ -7,6 +7,7 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/internal/condition"
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -73,7 +74,7 @@ func tracedRule(r *policy.TracedRule, remote bool) []line {
 			lines = append(lines, line{"key", k.Part.String() + " is missing, and required"})
 		case !k.OK:
 			lines = append(lines, line{"key", k.Part.String() + " is missing; requests without it share one budget"})
-		case k.Part.Source != policy.FromConstant:
+		case k.Part.Source != source.Constant:
 			lines = append(lines, line{"key", fmt.Sprintf("%s = %s", k.Part, k.Value)})
 		}
 	}
@@ -144,7 +145,7 @@ var nouns = map[condition.Kind]string{
 }
 
 // unmet describes the condition that a request fails, as in "the method GET is not POST".
-func unmet(u *policy.Unmet) string {
+func unmet(u *condition.Unmet) string {
 	switch u.Condition {
 	case condition.Bypass:
 		return fmt.Sprintf("class %s bypasses all rules", u.Name)
@@ -196,7 +197,7 @@ func unmet(u *policy.Unmet) string {
 }
 
 // unmetValue describes a condition on a header or another named value.
-func unmetValue(u *policy.Unmet) string {
+func unmetValue(u *condition.Unmet) string {
 	noun := nouns[u.Condition]
 	wanted := quotedValues(u.OneOf, u.Prefixes)
 	switch {

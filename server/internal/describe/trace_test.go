@@ -12,47 +12,47 @@ import (
 // TestUnmet: each condition that can fail has its words.
 func TestUnmet(t *testing.T) {
 	for _, c := range []struct {
-		unmet policy.Unmet
+		unmet condition.Unmet
 		want  string
 	}{
-		{policy.Unmet{Condition: condition.Bypass, Name: "free"}, "class free bypasses all rules"},
-		{policy.Unmet{Condition: condition.Host, Value: "a.example.com", OneOf: []string{"b.example.com"}}, `the host "a.example.com" is not b.example.com`},
-		{policy.Unmet{Condition: condition.Path, Value: "/b/c", OneOf: []string{"/b", "/c"}}, "the path /b/c is none of /b, /c"},
+		{condition.Unmet{Condition: condition.Bypass, Name: "free"}, "class free bypasses all rules"},
+		{condition.Unmet{Condition: condition.Host, Value: "a.example.com", OneOf: []string{"b.example.com"}}, `the host "a.example.com" is not b.example.com`},
+		{condition.Unmet{Condition: condition.Path, Value: "/b/c", OneOf: []string{"/b", "/c"}}, "the path /b/c is none of /b, /c"},
 		{
-			policy.Unmet{Condition: condition.Path, Value: "/b/c", OneOf: []string{"/1", "/2", "/3", "/4", "/5", "/6"}},
+			condition.Unmet{Condition: condition.Path, Value: "/b/c", OneOf: []string{"/1", "/2", "/3", "/4", "/5", "/6"}},
 			"the path /b/c is none of /1, /2, /3, /4, /5 and 1 more",
 		},
-		{policy.Unmet{Condition: condition.Method, Value: "GET", OneOf: []string{"POST"}}, "the method GET is not POST"},
-		{policy.Unmet{Condition: condition.Class, Value: "plain"}, "the class plain is not the rule's"},
-		{policy.Unmet{Condition: condition.Class, Missing: true}, "the request has no class"},
-		{policy.Unmet{Condition: condition.Marked}, "the request is not marked"},
-		{policy.Unmet{Condition: condition.Marked, Name: "contract"}, "the request is not marked, unless rule contract marks it"},
-		{policy.Unmet{Condition: condition.Unmarked}, "the request is marked"},
+		{condition.Unmet{Condition: condition.Method, Value: "GET", OneOf: []string{"POST"}}, "the method GET is not POST"},
+		{condition.Unmet{Condition: condition.Class, Value: "plain"}, "the class plain is not the rule's"},
+		{condition.Unmet{Condition: condition.Class, Missing: true}, "the request has no class"},
+		{condition.Unmet{Condition: condition.Marked}, "the request is not marked"},
+		{condition.Unmet{Condition: condition.Marked, Name: "contract"}, "the request is not marked, unless rule contract marks it"},
+		{condition.Unmet{Condition: condition.Unmarked}, "the request is marked"},
 		{
-			policy.Unmet{Condition: condition.Header, Name: "X-Plan", Value: "free", OneOf: []string{"pro"}, Prefixes: []string{"gold"}},
+			condition.Unmet{Condition: condition.Header, Name: "X-Plan", Value: "free", OneOf: []string{"pro"}, Prefixes: []string{"gold"}},
 			`the header X-Plan is "free", none of "pro", "gold"…`,
 		},
-		{policy.Unmet{Condition: condition.Header, Name: "X-Plan", Value: "free", OneOf: []string{"pro"}}, `the header X-Plan is "free", not "pro"`},
-		{policy.Unmet{Condition: condition.Header, Name: "X-Plan", Value: "free"}, "the header X-Plan is present"},
-		{policy.Unmet{Condition: condition.Cookie, Name: "s", Missing: true}, "the cookie s is missing"},
-		{policy.Unmet{Condition: condition.Query, Name: "r", Missing: true}, "the parameter r is missing"},
-		{policy.Unmet{Condition: condition.Attribute, Name: "tenant", Missing: true}, "the attribute tenant is missing"},
-		{policy.Unmet{Condition: condition.ClientIP, Value: "192.0.2.1"}, "the client 192.0.2.1 is in none of the networks"},
-		{policy.Unmet{Condition: condition.ClientIP, Missing: true}, "the client's address is unknown"},
-		{policy.Unmet{Condition: condition.If}, "a condition is false"},
-		{policy.Unmet{Condition: condition.If, Name: "from this machine"}, "the condition is false: from this machine"},
+		{condition.Unmet{Condition: condition.Header, Name: "X-Plan", Value: "free", OneOf: []string{"pro"}}, `the header X-Plan is "free", not "pro"`},
+		{condition.Unmet{Condition: condition.Header, Name: "X-Plan", Value: "free"}, "the header X-Plan is present"},
+		{condition.Unmet{Condition: condition.Cookie, Name: "s", Missing: true}, "the cookie s is missing"},
+		{condition.Unmet{Condition: condition.Query, Name: "r", Missing: true}, "the parameter r is missing"},
+		{condition.Unmet{Condition: condition.Attribute, Name: "tenant", Missing: true}, "the attribute tenant is missing"},
+		{condition.Unmet{Condition: condition.ClientIP, Value: "192.0.2.1"}, "the client 192.0.2.1 is in none of the networks"},
+		{condition.Unmet{Condition: condition.ClientIP, Missing: true}, "the client's address is unknown"},
+		{condition.Unmet{Condition: condition.If}, "a condition is false"},
+		{condition.Unmet{Condition: condition.If, Name: "from this machine"}, "the condition is false: from this machine"},
 		{
-			policy.Unmet{Condition: condition.Pressure, Name: "other", Pressure: 0.5, AtLeast: 0.9},
+			condition.Unmet{Condition: condition.Pressure, Name: "other", Pressure: 0.5, AtLeast: 0.9},
 			"the pressure on rule other is 0.5, and must be 0.9 or more",
 		},
 		{
-			policy.Unmet{Condition: condition.Pressure, Name: "other", Missing: true, AtLeast: 0.9},
+			condition.Unmet{Condition: condition.Pressure, Name: "other", Missing: true, AtLeast: 0.9},
 			"the pressure on rule other is unknown, and must be 0.9 or more",
 		},
-		{policy.Unmet{Condition: condition.Unless, Exception: 1, Exceptions: 1}, "its exception matches"},
-		{policy.Unmet{Condition: condition.Unless, Exception: 2, Exceptions: 2}, "exception 2 of 2 matches"},
+		{condition.Unmet{Condition: condition.Unless, Exception: 1, Exceptions: 1}, "its exception matches"},
+		{condition.Unmet{Condition: condition.Unless, Exception: 2, Exceptions: 2}, "exception 2 of 2 matches"},
 		{
-			policy.Unmet{Condition: condition.Key, Name: "header:X-User", Missing: true},
+			condition.Unmet{Condition: condition.Key, Name: "header:X-User", Missing: true},
 			"the key's part header:X-User is missing, and the rule skips such requests",
 		},
 	} {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -103,7 +104,7 @@ func (a *API) keyOf(name string) string {
 			continue
 		}
 		for _, p := range r.Key {
-			if p.Source != policy.FromConstant {
+			if p.Source != source.Constant {
 				parts = append(parts, p.String())
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/internal/removal"
+	"github.com/sluicehq/sluice/internal/spelling"
 	"github.com/sluicehq/sluice/policy"
 	"golang.org/x/net/http/httpguts"
 )
@@ -137,7 +138,7 @@ func (v *values) setHost(a *policy.Attributes) *problem {
 	switch {
 	case len(lines) == 0:
 		return nil
-	case len(lines) > 1 || a.Host != "" && policy.CleanHost(lines[0]) != policy.CleanHost(a.Host):
+	case len(lines) > 1 || a.Host != "" && spelling.Host(lines[0]) != spelling.Host(a.Host):
 		return invalid("headers.Host", "The request has two hosts.", `give one, in "host"`)
 	case policy.CheckHost(lines[0]) != nil:
 		return refusedProblem(policy.CheckHost(lines[0]))

@@ -11,6 +11,7 @@ import (
 	authpb "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/removal"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/edge/gateway"
 	rpcpb "google.golang.org/genproto/googleapis/rpc/status"
@@ -21,11 +22,11 @@ import (
 // pass lets a request pass, with the headers for the service and for the client.
 func (s *Service) pass(r *http.Request, v *policy.Verdict) *authpb.CheckResponse {
 	set, remove := s.decider.PassedHeaders(r, v)
-	if v.Degrade != nil && len(set[policy.DegradedHeader]) == 0 && len(v.Degrade.WhenLimited.RequestHeader) == 0 {
+	if v.Degrade != nil && len(set[removal.Degraded]) == 0 && len(v.Degrade.WhenLimited.RequestHeader) == 0 {
 		if set == nil {
 			set = make(http.Header)
 		}
-		set[policy.DegradedHeader] = []string{v.Degrade.Name} // the gateway chooses another upstream by it
+		set[removal.Degraded] = []string{v.Degrade.Name} // the gateway chooses another upstream by it
 	}
 	// Envoy removes headers after it has set others.
 	remove = slices.DeleteFunc(remove, func(name string) bool { return len(set[name]) > 0 })

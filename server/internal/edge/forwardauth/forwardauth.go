@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/removal"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/edge/gateway"
 )
@@ -91,7 +92,7 @@ func (h *Handler) pass(header http.Header, r *http.Request, v *policy.Verdict) {
 	}
 	set, _ := d.PassedHeaders(r, v)
 	maps.Copy(header, set)
-	if v.Degrade != nil && len(set[policy.DegradedHeader]) == 0 {
-		header[policy.DegradedHeader] = []string{v.Degrade.Name}
+	if v.Degrade != nil && len(set[removal.Degraded]) == 0 {
+		header[removal.Degraded] = []string{v.Degrade.Name}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/sluicehq/sluice/internal/removal"
-	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/internal/spelling"
 )
 
 // The headers that describe the client and its request.
@@ -19,7 +19,7 @@ const (
 // canonicalHost returns the canonical spelling of a host with its port. Some services compare a host byte
 // by byte; rules do not.
 func canonicalHost(host string) string {
-	name, port := policy.CleanHost(host), ""
+	name, port := spelling.Host(host), ""
 	if i := strings.LastIndexByte(host, ':'); i > strings.IndexByte(host, ']') {
 		port = host[i:]
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -142,7 +143,7 @@ func millis(d time.Duration) int64 {
 // partsOf returns the parts of a rule's key that a request gives.
 func partsOf(r *policy.Rule) (parts []policy.Part) {
 	for _, part := range r.Key {
-		if part.Source != policy.FromConstant {
+		if part.Source != source.Constant {
 			parts = append(parts, part)
 		}
 	}

@@ -3,6 +3,7 @@ package rls
 import (
 	"net/http"
 
+	"github.com/sluicehq/sluice/internal/descriptors"
 	"github.com/sluicehq/sluice/policy"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -17,8 +18,8 @@ type call struct {
 	hits        uint32
 	count       int  // all descriptors, also beyond mostDescriptors
 	deep        bool // a descriptor has too many entries
-	descriptors []policy.DescriptorRequest
-	entries     []policy.Entry // of all descriptors
+	descriptors []descriptors.Request
+	entries     []descriptors.Entry // of all descriptors
 	// each and overrides belong to the descriptors of the same index.
 	each      []hits
 	overrides []override

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/internal/descriptors"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -145,7 +145,7 @@ func (c *call) readDescriptor(w *wire) {
 	}
 	var h hits
 	var o override
-	d := policy.DescriptorRequest{}
+	d := descriptors.Request{}
 	first := len(c.entries)
 	for {
 		number, kind, ok := w.next()
@@ -177,7 +177,7 @@ func (c *call) readDescriptor(w *wire) {
 
 // readEntry reads an Entry, of a descriptor that has n entries.
 func (c *call) readEntry(w *wire, n int) {
-	var e policy.Entry
+	var e descriptors.Entry
 	for {
 		number, kind, ok := w.next()
 		switch {

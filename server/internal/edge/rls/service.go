@@ -10,6 +10,7 @@ import (
 
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/descriptors"
 	"github.com/sluicehq/sluice/policy"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -18,7 +19,7 @@ import (
 
 // Decider decides about all descriptors of a call as one. A policy.Decider is one.
 type Decider interface {
-	DecideDescriptors(ctx context.Context, domain string, q []policy.DescriptorRequest) policy.DescriptorVerdict
+	DecideDescriptors(ctx context.Context, domain string, q []descriptors.Request) policy.DescriptorVerdict
 }
 
 var _ Decider = (*policy.Decider)(nil)
@@ -32,7 +33,7 @@ type Options struct {
 	OnVerdict func(v *policy.Verdict, took time.Duration)
 	// OnDescriptors is called once for each verdict, with the descriptors of the call. It must not keep or change them.
 	// Optional.
-	OnDescriptors func(q []policy.DescriptorRequest, v *policy.DescriptorVerdict)
+	OnDescriptors func(q []descriptors.Request, v *policy.DescriptorVerdict)
 	// OnError is called with errors that fail no call. Optional.
 	OnError func(error)
 	// Headers set the rate-limit headers of answers. Default: the IETF's.
@@ -64,7 +65,7 @@ func New(o Options) (*Service, error) {
 		o.OnVerdict = func(*policy.Verdict, time.Duration) {}
 	}
 	if o.OnDescriptors == nil {
-		o.OnDescriptors = func([]policy.DescriptorRequest, *policy.DescriptorVerdict) {}
+		o.OnDescriptors = func([]descriptors.Request, *policy.DescriptorVerdict) {}
 	}
 	if o.OnError == nil {
 		o.OnError = func(error) {}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/descriptors"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -288,7 +289,7 @@ func TestDeadline(t *testing.T) {
 	} {
 		c := &call{service: w.Service, header: map[string][]string{}}
 		c.domain, c.count, c.each, c.overrides = "d", 1, make([]hits, 1), make([]override, 1)
-		c.descriptors = []policy.DescriptorRequest{{Entries: []policy.Entry{{Key: key, Value: "a"}}}}
+		c.descriptors = []descriptors.Request{{Entries: []descriptors.Entry{{Key: key, Value: "a"}}}}
 		synctest.Test(t, func(t *testing.T) { // in virtual time, because a busy machine may be late
 			const deadline = 400 * time.Millisecond
 			began := time.Now()

@@ -9,6 +9,7 @@ import (
 	commonpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/descriptors"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -125,7 +126,7 @@ func (w *world) text(b []byte) string {
 
 // rule returns a rule of the domain "d" for descriptors with one key.
 func rule(name, key string, limits ...sluice.Algorithm) policy.Rule {
-	r := policy.Rule{Name: name, Match: policy.Match{Descriptor: &policy.Descriptor{Domain: "d", Entries: []policy.DescriptorEntry{{Key: key}}}}}
+	r := policy.Rule{Name: name, Match: policy.Match{Descriptor: &descriptors.Pattern{Domain: "d", Entries: []descriptors.PatternEntry{{Key: key}}}}}
 	for _, a := range limits {
 		r.Limits = append(r.Limits, sluice.MustLimit("", a))
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluicehq/sluice/internal/descriptors"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -99,7 +100,7 @@ func (d *Descriptors) SetRules(rules []*policy.Rule) {
 }
 
 // Observe counts the descriptors of a call.
-func (d *Descriptors) Observe(q []policy.DescriptorRequest, v *policy.DescriptorVerdict) {
+func (d *Descriptors) Observe(q []descriptors.Request, v *policy.DescriptorVerdict) {
 	if !v.Known {
 		d.unknown.Inc()
 		return
@@ -150,7 +151,7 @@ func (h *hits) add(r *policy.DescriptorResult, near int64) {
 }
 
 // counted reports whether a rule counts by the values of some entries.
-func counted(m *policy.Descriptor) bool {
+func counted(m *descriptors.Pattern) bool {
 	for i := range m.Entries {
 		if m.Entries[i].Counted {
 			return true
@@ -160,7 +161,7 @@ func counted(m *policy.Descriptor) bool {
 }
 
 // of returns the counters of a descriptor, which are made for at most mostValues.
-func (d *Descriptors) of(r *policy.Rule, entries []policy.Entry) *hits {
+func (d *Descriptors) of(r *policy.Rule, entries []descriptors.Entry) *hits {
 	m := r.Match.Descriptor
 	var b strings.Builder
 	b.WriteString(r.Name)
@@ -189,7 +190,7 @@ func (d *Descriptors) of(r *policy.Rule, entries []policy.Entry) *hits {
 }
 
 // pattern returns the entries of a rule as Envoy's users write them: key_value.key.
-func pattern(m *policy.Descriptor) string {
+func pattern(m *descriptors.Pattern) string {
 	var b strings.Builder
 	for i := range m.Entries {
 		appendEntry(&b, i, m.Entries[i].Key, m.Entries[i].Value)

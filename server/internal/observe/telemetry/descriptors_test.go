@@ -9,12 +9,13 @@ import (
 	"testing"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/descriptors"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 )
 
 // descriptorMetrics returns a decider over some rules, and the metrics that count its decisions.
-func descriptorMetrics(t *testing.T, near float64, rules ...policy.Rule) (*Metrics, *Descriptors, func(q ...policy.DescriptorRequest)) {
+func descriptorMetrics(t *testing.T, near float64, rules ...policy.Rule) (*Metrics, *Descriptors, func(q ...descriptors.Request)) {
 	t.Helper()
 	p, err := policy.New(policy.Options{Rules: rules})
 	if err != nil {
@@ -29,7 +30,7 @@ func descriptorMetrics(t *testing.T, near float64, rules ...policy.Rule) (*Metri
 	d := NewDescriptors(m, near)
 	m.SetRules(p.Rules())
 	d.SetRules(p.Rules())
-	return m, d, func(q ...policy.DescriptorRequest) {
+	return m, d, func(q ...descriptors.Request) {
 		v := p.DecideDescriptors(t.Context(), store, "edge", q)
 		d.Observe(q, &v)
 		m.Observe(EdgeRLS, &v.Verdict, 0)
@@ -49,19 +50,19 @@ func scraped(m *Metrics, begin string) string {
 	return strings.Join(lines, "")
 }
 
-func ofUser(name string, n int64, entries ...policy.DescriptorEntry) policy.Rule {
+func ofUser(name string, n int64, entries ...descriptors.PatternEntry) policy.Rule {
 	return policy.Rule{
-		Name: name, Match: policy.Match{Descriptor: &policy.Descriptor{Domain: "edge", Entries: entries}},
+		Name: name, Match: policy.Match{Descriptor: &descriptors.Pattern{Domain: "edge", Entries: entries}},
 		Limits: []*sluice.Limit{sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerMinute(n)})},
 	}
 }
 
 func TestDescriptorHits(t *testing.T) {
-	shadow := ofUser("quiet", 1, policy.DescriptorEntry{Key: "quiet"})
+	shadow := ofUser("quiet", 1, descriptors.PatternEntry{Key: "quiet"})
 	shadow.Shadow = true
-	m, d, call := descriptorMetrics(t, 0.8, ofUser("user", 10, policy.DescriptorEntry{Key: "user"}), shadow)
-	hit := func(key, value string, n int64) policy.DescriptorRequest {
-		return policy.DescriptorRequest{Entries: []policy.Entry{{Key: key, Value: value}}, Cost: n}
+	m, d, call := descriptorMetrics(t, 0.8, ofUser("user", 10, descriptors.PatternEntry{Key: "user"}), shadow)
+	hit := func(key, value string, n int64) descriptors.Request {
+		return descriptors.Request{Entries: []descriptors.Entry{{Key: key, Value: value}}, Cost: n}
 	}
 	call(hit("user", "a", 7))
 	call(hit("user", "a", 2)) // the ninth is beyond eight tenths
@@ -69,8 +70,8 @@ func TestDescriptorHits(t *testing.T) {
 	call(hit("user", "a", 1), hit("user", "b", 1))
 	call(hit("quiet", "x", 3))
 	call(hit("none", "x", 3))
-	call(policy.DescriptorRequest{Entries: []policy.Entry{{Key: "user", Value: "a"}}, Cost: 5, Refund: true})
-	call(policy.DescriptorRequest{Entries: []policy.Entry{{Key: "user", Value: "a"}}, Look: true})
+	call(descriptors.Request{Entries: []descriptors.Entry{{Key: "user", Value: "a"}}, Cost: 5, Refund: true})
+	call(descriptors.Request{Entries: []descriptors.Entry{{Key: "user", Value: "a"}}, Look: true})
 	want := `sluice_descriptor_hits_total{descriptor="quiet",domain="edge",rule="quiet"} 3
 sluice_descriptor_hits_total{descriptor="user",domain="edge",rule="user"} 16
 sluice_descriptor_near_limit_total{descriptor="user",domain="edge",rule="user"} 2
@@ -95,9 +96,9 @@ sluice_descriptor_within_limit_total{descriptor="user",domain="edge",rule="user"
 // TestNearLimit counts hits beyond a part of the limit.
 func TestNearLimit(t *testing.T) {
 	for near, want := range map[float64]string{0.29: "71", 0.5: "50", 0.999: "1", 1: ""} {
-		m, _, call := descriptorMetrics(t, near, ofUser("user", 100, policy.DescriptorEntry{Key: "user"}))
+		m, _, call := descriptorMetrics(t, near, ofUser("user", 100, descriptors.PatternEntry{Key: "user"}))
 		for range 100 {
-			call(policy.DescriptorRequest{Entries: []policy.Entry{{Key: "user", Value: "a"}}, Cost: 1})
+			call(descriptors.Request{Entries: []descriptors.Entry{{Key: "user", Value: "a"}}, Cost: 1})
 		}
 		if want != "" {
 			want = fmt.Sprintf("sluice_descriptor_near_limit_total{descriptor=\"user\",domain=\"edge\",rule=\"user\"} %s\n", want)
@@ -110,13 +111,13 @@ func TestNearLimit(t *testing.T) {
 
 // TestDescriptorValues counts by values, of which only some have series.
 func TestDescriptorValues(t *testing.T) {
-	detailed := ofUser("detailed", 1<<30, policy.DescriptorEntry{Key: "user"}, policy.DescriptorEntry{Key: "path", Value: "/img/*", Shared: true})
+	detailed := ofUser("detailed", 1<<30, descriptors.PatternEntry{Key: "user"}, descriptors.PatternEntry{Key: "path", Value: "/img/*", Shared: true})
 	detailed.Match.Descriptor.Detailed = true
-	m, _, call := descriptorMetrics(t, 0.8, detailed, ofUser("counted", 1<<30, policy.DescriptorEntry{Key: "route", Counted: true}, policy.DescriptorEntry{Key: "id"}))
-	call(policy.DescriptorRequest{Entries: []policy.Entry{{Key: "user", Value: "ann\xff"}, {Key: "path", Value: "/img/a"}}, Cost: 1})
-	call(policy.DescriptorRequest{Entries: []policy.Entry{{Key: "route", Value: "api"}, {Key: "id", Value: "7"}}, Cost: 1})
+	m, _, call := descriptorMetrics(t, 0.8, detailed, ofUser("counted", 1<<30, descriptors.PatternEntry{Key: "route", Counted: true}, descriptors.PatternEntry{Key: "id"}))
+	call(descriptors.Request{Entries: []descriptors.Entry{{Key: "user", Value: "ann\xff"}, {Key: "path", Value: "/img/a"}}, Cost: 1})
+	call(descriptors.Request{Entries: []descriptors.Entry{{Key: "route", Value: "api"}, {Key: "id", Value: "7"}}, Cost: 1})
 	for i := range 3 * mostValues {
-		call(policy.DescriptorRequest{Entries: []policy.Entry{{Key: "route", Value: fmt.Sprint("r", i)}, {Key: "id", Value: "7"}}, Cost: 1})
+		call(descriptors.Request{Entries: []descriptors.Entry{{Key: "route", Value: fmt.Sprint("r", i)}, {Key: "id", Value: "7"}}, Cost: 1})
 	}
 	got := scraped(m, "sluice_descriptor_hits_total")
 	for _, want := range []string{
@@ -135,7 +136,7 @@ func TestDescriptorValues(t *testing.T) {
 
 // TestDescriptorsWhileRulesChange counts calls while the rules are replaced.
 func TestDescriptorsWhileRulesChange(t *testing.T) {
-	detailed := ofUser("user", 1<<30, policy.DescriptorEntry{Key: "user"})
+	detailed := ofUser("user", 1<<30, descriptors.PatternEntry{Key: "user"})
 	detailed.Match.Descriptor.Detailed = true
 	m, d, call := descriptorMetrics(t, 0.8, detailed)
 	p, err := policy.New(policy.Options{Rules: []policy.Rule{detailed}})
@@ -147,8 +148,8 @@ func TestDescriptorsWhileRulesChange(t *testing.T) {
 		calls.Go(func() {
 			rate := sluice.PerMinute(int64(100 + i))
 			for j := range 200 {
-				entries := []policy.Entry{{Key: "user", Value: fmt.Sprint(i, j%20)}}
-				call(policy.DescriptorRequest{Entries: entries}, policy.DescriptorRequest{Entries: entries, Limit: &rate})
+				entries := []descriptors.Entry{{Key: "user", Value: fmt.Sprint(i, j%20)}}
+				call(descriptors.Request{Entries: entries}, descriptors.Request{Entries: entries, Limit: &rate})
 			}
 		})
 	}
