@@ -3,7 +3,6 @@ package access
 import (
 	"errors"
 	"net/http"
-	"slices"
 )
 
 // Audience is the kind of callers that a listener is for.
@@ -31,16 +30,11 @@ type Callers struct {
 // NewCallers returns the callers that the admin token and the token of the decision API admit; an empty token is none. With open,
 // programs need no token. The function refusals returns an OnRefused for each listener.
 func NewCallers(admin, api string, open bool, refusals func() func(*http.Request, string)) *Callers {
-	c := &Callers{operators: NewTokens(given(admin)...), open: open, refusals: refusals}
+	c := &Callers{operators: NewTokens(admin), open: open, refusals: refusals}
 	if api != "" {
-		c.programs = NewTokens(given(api, admin)...)
+		c.programs = NewTokens(api, admin)
 	}
 	return c
-}
-
-// given returns the tokens that are not empty.
-func given(tokens ...string) []string {
-	return slices.DeleteFunc(tokens, func(token string) bool { return token == "" })
 }
 
 // Set replaces the tokens.
@@ -52,7 +46,7 @@ func (c *Callers) Set(admin, api string) error {
 		c.operators.Set(admin)
 	}
 	if c.programs != nil {
-		c.programs.Set(given(api, admin)...)
+		c.programs.Set(api, admin)
 	}
 	return nil
 }

@@ -13,21 +13,22 @@ type Tokens struct{ digests atomic.Pointer[[]digest] }
 // digest is a hash of a token. Hashes have equal lengths, so comparing two takes the same time for every guess.
 type digest = [sha256.Size]byte
 
-// NewTokens returns tokens, or nil if there are none.
+// NewTokens returns tokens, or nil if there are none. An empty token is none.
 func NewTokens(tokens ...string) *Tokens {
-	if len(tokens) == 0 {
+	t := new(Tokens)
+	if t.Set(tokens...); len(*t.digests.Load()) == 0 {
 		return nil
 	}
-	t := new(Tokens)
-	t.Set(tokens...)
 	return t
 }
 
 // Set replaces the tokens.
 func (t *Tokens) Set(tokens ...string) {
-	all := make([]digest, len(tokens))
-	for i, token := range tokens {
-		all[i] = sha256.Sum256([]byte(token))
+	var all []digest
+	for _, token := range tokens {
+		if token != "" {
+			all = append(all, sha256.Sum256([]byte(token)))
+		}
 	}
 	t.digests.Store(&all)
 }

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/server/internal/access"
 	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/listen/accept"
+	"github.com/sluicehq/sluice/server/internal/observe/audit"
 	"github.com/sluicehq/sluice/server/internal/observe/logfile"
 	"github.com/sluicehq/sluice/server/internal/secret"
 	"github.com/sluicehq/sluice/server/internal/store"
@@ -26,7 +26,7 @@ func Check(o Options) error {
 	var callers *access.Callers // unknown if the tokens cannot be read
 	token, apiToken, refused := o.tokens(f)
 	if refused == nil {
-		callers = access.NewCallers(token, apiToken, f.API.Open, func() func(*http.Request, string) { return nil })
+		callers = access.NewCallers(token, apiToken, f.API.Open, (*audit.Log)(nil).Refusals)
 	}
 	_, secrets := f.Log.Fingerprinter()
 	_, key := f.ScaleOut.Webhook.Secret()

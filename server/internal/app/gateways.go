@@ -21,7 +21,7 @@ import (
 
 // forwardAuth returns how the handler of the listener auth is made.
 func (e *engine) forwardAuth() handling {
-	reported := e.reported("auth", Auth)
+	reported := e.reported("auth", "auth")
 	return func(*access.Rules) (http.Handler, error) {
 		d, err := gateway.New(reported)
 		return forwardauth.New(d, e.ip.TrustsPeer), err
@@ -30,7 +30,7 @@ func (e *engine) forwardAuth() handling {
 
 // haproxy returns how the listener for HAProxy opens. Decisions have contexts of ctx.
 func (e *engine) haproxy(ctx context.Context) opening {
-	reported := e.reported("spoe", SPOE)
+	reported := e.reported("spoe", "spoe")
 	return func(_ *access.Rules, config *tls.Config) (accept.Protocol, error) {
 		d, err := gateway.New(reported)
 		if err != nil {
@@ -45,7 +45,7 @@ func (e *engine) haproxy(ctx context.Context) opening {
 
 // envoy returns how the listener for gRPC opens.
 func (e *engine) envoy(ready func() error) opening {
-	reported, limited := e.reported("ext_authz", GRPC), e.descriptorOptions()
+	reported, limited := e.reported("ext_authz", "grpc"), e.descriptorOptions()
 	return func(rules *access.Rules, config *tls.Config) (accept.Protocol, error) {
 		d, err := gateway.New(reported)
 		if err != nil {

@@ -13,56 +13,18 @@ import (
 	"github.com/sluicehq/sluice/server/internal/observe/sampled"
 )
 
-// The names of the listeners.
-const (
-	Proxy = "proxy"
-	API   = "api"
-	Admin = "admin"
-	Auth  = "auth"
-	GRPC  = "grpc"
-	JSON  = "json"
-	SPOE  = "spoe"
-	RESP  = "resp"
-)
-
 // opening makes the protocol of a listener, and handling its handler if the protocol is HTTP.
 type (
 	opening  = func(*access.Rules, *tls.Config) (accept.Protocol, error)
 	handling = func(*access.Rules) (http.Handler, error)
 )
 
-// endpoints returns how the listeners of the configuration answer. Each has a row, as in config.Listen.All. Requests have
+// endpoints returns how the listeners of the configuration answer. Each has a row here and in config.Listen.All. Requests have
 // contexts of ctx.
-func (a *App) endpoints(ctx context.Context) []accept.Endpoint {
-	e, forWeb := a.engine, []string{"h2", "http/1.1"}
+func (a *App) endpoints(ctx context.Context) map[string]accept.Endpoint {
+	e, forWeb := &a.engine, []string{"h2", "http/1.1"}
 	usual, streamed, delayed := boundsOf(&a.o.File.HTTP)
-	over := a.overHTTP(ctx)
-	return []accept.Endpoint{
-		{Name: Proxy, Scheme: "http", ALPN: forWeb, Open: over(streamed, a.upstream.limited, nil), Note: a.upstream.note()},
-		{Name: API, Scheme: "http", ALPN: forWeb, Open: over(usual, e.decisionAPI, (*web.Protocol).Multiplex)},
-		{Name: Auth, Scheme: "http", ALPN: forWeb, Open: over(delayed, e.forwardAuth(), nil)},
-		{Name: Admin, Scheme: "http", ALPN: forWeb, Open: over(usual, a.pages, func(w *web.Protocol) { w.Linger = 0 }), Last: true},
-		{Name: GRPC, Scheme: "grpc", ALPN: []string{"h2"}, Open: e.envoy(a.Ready)},
-		{Name: JSON, Scheme: "http", ALPN: forWeb, Open: over(usual, e.rateLimitsOverHTTP(a.Ready), nil)},
-		{Name: SPOE, Scheme: "spop", Open: e.haproxy(ctx)},
-		{Name: RESP, Scheme: "redis", Open: e.redisClients(ctx, a.o.Version)},
-	}
-}
-
-// boundsOf returns the bounds of usual requests, of bodies that may take any time as long as they keep coming, and of answers that
-// may wait for a delay.
-func boundsOf(s *web.Settings) (usual, streamed, delayed web.Bounds) {
-	delayed = web.Bounds{Header: s.HeaderTimeout, Idle: s.IdleTimeout, HeaderBytes: s.MaxHeaderSize.Int()}
-	streamed = delayed
-	streamed.Write = time.Minute
-	usual = streamed
-	usual.Read = s.ReadTimeout
-	return usual, streamed, delayed
-}
-
-// overHTTP returns how a listener opens that answers HTTP with a handler, within bounds. The function change may change the protocol.
-func (a *App) overHTTP(ctx context.Context) func(b web.Bounds, handler handling, change func(*web.Protocol)) opening {
-	return func(b web.Bounds, handler handling, change func(*web.Protocol)) opening {
+	over := func(b web.Bounds, handler handling, change func(*web.Protocol)) opening {
 		return func(rules *access.Rules, config *tls.Config) (accept.Protocol, error) {
 			h, err := handler(rules)
 			if err != nil {
@@ -76,6 +38,27 @@ func (a *App) overHTTP(ctx context.Context) func(b web.Bounds, handler handling,
 			return w, nil
 		}
 	}
+	return map[string]accept.Endpoint{
+		"proxy": {Scheme: "http", ALPN: forWeb, Open: over(streamed, a.upstream.limited, nil), Note: a.upstream.note()},
+		"api":   {Scheme: "http", ALPN: forWeb, Open: over(usual, e.decisionAPI, (*web.Protocol).Multiplex)},
+		"auth":  {Scheme: "http", ALPN: forWeb, Open: over(delayed, e.forwardAuth(), nil)},
+		"admin": {Scheme: "http", ALPN: forWeb, Open: over(usual, a.pages, func(w *web.Protocol) { w.Linger = 0 }), Last: true},
+		"grpc":  {Scheme: "grpc", ALPN: []string{"h2"}, Open: e.envoy(a.Ready)},
+		"json":  {Scheme: "http", ALPN: forWeb, Open: over(usual, e.rateLimitsOverHTTP(a.Ready), nil)},
+		"spoe":  {Scheme: "spop", Open: e.haproxy(ctx)},
+		"resp":  {Scheme: "redis", Open: e.redisClients(ctx, a.o.Version)},
+	}
+}
+
+// boundsOf returns the bounds of usual requests, of bodies that may take any time as long as they keep coming, and of answers that
+// may wait for a delay.
+func boundsOf(s *web.Settings) (usual, streamed, delayed web.Bounds) {
+	delayed = web.Bounds{Header: s.HeaderTimeout, Idle: s.IdleTimeout, HeaderBytes: s.MaxHeaderSize.Int()}
+	streamed = delayed
+	streamed.Write = time.Minute
+	usual = streamed
+	usual.Read = s.ReadTimeout
+	return usual, streamed, delayed
 }
 
 // pages returns the handler of the admin listener.

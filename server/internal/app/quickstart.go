@@ -32,16 +32,16 @@ func (a *App) announceQuickStart(w io.Writer) {
 		"5 requests at once, and one more every 2 seconds.\n\n")
 	for _, s := range a.servers.All() {
 		purpose := map[string]string{
-			Proxy: "in front of " + service,
-			API:   "decisions for other programs, see /openapi.yaml",
-			Admin: "/livez, /readyz, /metrics",
+			"proxy": "in front of " + service,
+			"api":   "decisions for other programs, see /openapi.yaml",
+			"admin": "/livez, /readyz, /metrics",
 		}[s.Name]
 		if remark := s.Remark(); remark != "" {
 			purpose += "; " + remark
 		}
 		fmt.Fprintf(w, "  %-6s %-24s %s\n", s.Name, s.URL(), purpose)
 	}
-	proxy := a.URL(Proxy)
+	proxy := a.URL("proxy")
 	if path, ok := strings.CutPrefix(proxy, "unix:"); ok {
 		proxy = "--unix-socket " + path + " http://localhost"
 	}

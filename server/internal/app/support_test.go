@@ -35,6 +35,18 @@ func TestMain(m *testing.M) {
 // free has all listeners on free ports.
 const free = "version: 1\nlisten: {proxy: '127.0.0.1:0', api: '127.0.0.1:0', admin: '127.0.0.1:0'}\n"
 
+// The names of the listeners.
+const (
+	Proxy = "proxy"
+	API   = "api"
+	Admin = "admin"
+	Auth  = "auth"
+	GRPC  = "grpc"
+	JSON  = "json"
+	SPOE  = "spoe"
+	RESP  = "resp"
+)
+
 // running is an App that runs.
 type running struct {
 	*App

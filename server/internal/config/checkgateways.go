@@ -65,11 +65,7 @@ func warnGateway(r *rules.Rule, s *reader.Source, path, at, quiet string) {
 		}
 	}
 	if slices.ContainsFunc(r.LimitsGiven(), func(l rules.Limit) bool { return l.Algorithm == "concurrency" }) {
-		where := path + ".limits"
-		if r.Limit != nil {
-			where = path + ".limit"
-		}
-		s.FollowKey(where, "has little effect on requests at "+at+": their end is not known, so each lease is released after the decision", remedy)
+		s.FollowKey(strings.TrimSuffix(limitAt(r, path, 0), "[0]"), "has little effect on requests at "+at+": their end is not known, so each lease is released after the decision", remedy)
 	}
 	if w := &r.WhenLimited; w.Action == "degrade" {
 		const degraded = ": they pass as they are, with the header Sluice-Degraded or request_header in the answer to the gateway"
@@ -96,10 +92,7 @@ func warnWaiting(r *rules.Rule, s *reader.Source, path string) {
 		}
 		where := path + ".max_wait"
 		if r.MaxWait == nil {
-			where = fmt.Sprintf("%s.limits[%d]", path, i)
-			if r.Limit != nil {
-				where = path + ".limit"
-			}
+			where = limitAt(r, path, i)
 		}
 		s.FollowKey(where, problem, remedy)
 		return
@@ -113,15 +106,19 @@ func (f *File) warnRedisClients(s *reader.Source) {
 	}
 	const problem, remedy = "is a concurrency limit, and SLUICE.CHECK at listen.resp releases each lease after the decision", "have programs call /v1/acquire of the decision API for this rule, or accept it"
 	for i := range f.Rules {
-		for j, l := range f.Rules[i].LimitsGiven() {
-			if l.Algorithm != "concurrency" {
-				continue
+		r := &f.Rules[i]
+		for j, l := range r.LimitsGiven() {
+			if l.Algorithm == "concurrency" {
+				s.FollowKey(limitAt(r, fmt.Sprintf("rules[%d]", i), j), problem, remedy)
 			}
-			where := fmt.Sprintf("rules[%d].limits[%d]", i, j)
-			if f.Rules[i].Limit != nil {
-				where = fmt.Sprintf("rules[%d].limit", i)
-			}
-			s.FollowKey(where, problem, remedy)
 		}
 	}
+}
+
+// limitAt returns the path of a limit of a rule.
+func limitAt(r *rules.Rule, rule string, i int) string {
+	if r.Limit != nil {
+		return rule + ".limit"
+	}
+	return fmt.Sprintf("%s.limits[%d]", rule, i)
 }

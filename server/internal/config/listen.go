@@ -38,8 +38,8 @@ func (l *Listen) All() []accept.NamedListener {
 	return []accept.NamedListener{
 		{Name: "proxy", Listener: &l.Proxy, Audience: access.Everybody, Usage: "where traffic arrives"},
 		{Name: "api", Listener: &l.API, Audience: access.Programs, Usage: "where other programs get decisions"},
-		{Name: "admin", Listener: &l.Admin, Audience: access.Operators, Usage: "where operators get metrics and reset keys"},
 		{Name: "auth", Listener: &l.Auth, Audience: access.Proxies, Usage: "where gateways get decisions over HTTP"},
+		{Name: "admin", Listener: &l.Admin, Audience: access.Operators, Usage: "where operators get metrics and reset keys"},
 		{Name: "grpc", Listener: &l.GRPC, Audience: access.Programs, Usage: "where Envoy gets decisions over gRPC"},
 		{Name: "json", Listener: &l.JSON, Audience: access.Programs, Usage: "where clients of Envoy's rate limit service get decisions over HTTP"},
 		{Name: "spoe", Listener: &l.SPOE, Audience: access.Proxies, Usage: "where HAProxy gets decisions"},

@@ -2,13 +2,12 @@ package resp
 
 import (
 	"errors"
-	"net"
-	"sync/atomic"
 	"time"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/edge/pipeline"
+	"github.com/sluicehq/sluice/server/internal/listen/stream"
 )
 
 // The sizes of a connection's buffers.
@@ -18,10 +17,10 @@ const (
 	usualWrite = 32 << 10 // a larger buffer of replies is not kept
 )
 
-// conn is a connection of a client. Only its goroutine uses it, except for leaveBy.
+// conn is a connection of a client. Only its goroutine uses it.
 type conn struct {
 	server *Server
-	net    net.Conn
+	net    *stream.Conn
 	id     int64
 
 	in     []byte // what has arrived and is not answered yet is in[r:w]
@@ -47,11 +46,10 @@ type conn struct {
 	verdict policy.Verdict
 	results [1]policy.LimitResult
 
-	readBy, writeBy time.Time    // deadlines of the connection
-	leaveBy         atomic.Int64 // when the connection ends because the server does, in Unix nanoseconds; 0 for not yet
+	readBy, writeBy time.Time // deadlines of the connection
 }
 
-func (s *Server) open(c net.Conn) *conn {
+func (s *Server) open(c *stream.Conn) *conn {
 	made := &conn{
 		server: s, net: c, id: s.ids.Add(1), opened: time.Now(), in: make([]byte, usualRead), version: 2, known: s.o.Verify == nil,
 		store: s.o.Decider.Store(), pipeline: s.o.Pipelines.Begin(),
@@ -60,16 +58,6 @@ func (s *Server) open(c net.Conn) *conn {
 		made.store = made.pipeline
 	}
 	return made
-}
-
-// leaveGrace is how long a connection that leaves waits for commands that are on their way.
-const leaveGrace = 50 * time.Millisecond
-
-// Leave makes the connection end when it has answered what has arrived.
-func (c *conn) Leave() {
-	until := time.Now().Add(leaveGrace)
-	c.leaveBy.Store(until.UnixNano())
-	_ = c.net.SetReadDeadline(until) // without a deadline the connection ends with the server
 }
 
 // Run answers commands. Replies to commands that arrive together are sent together.
@@ -85,7 +73,7 @@ func (c *conn) Run() (unread bool) {
 			return true
 		}
 		if !c.read() {
-			return c.leaveBy.Load() != 0
+			return c.net.Draining()
 		}
 	}
 }
@@ -211,12 +199,7 @@ func (c *conn) waitUntil(now time.Time) bool {
 	}
 	if !until.Equal(c.readBy) {
 		c.readBy = until
-		if c.net.SetReadDeadline(until) != nil {
-			return false
-		}
-	}
-	if end := c.leaveBy.Load(); end != 0 { // Leave may have set it before the deadline above
-		return c.net.SetReadDeadline(time.Unix(0, end)) == nil
+		return c.net.SetReadDeadline(until) == nil
 	}
 	return true
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/edge/edgetest"
+	"github.com/sluicehq/sluice/server/internal/listen/stream"
 )
 
 // Replies to commands that arrive together come in their order.
@@ -146,7 +147,7 @@ func pipe(t *testing.T, change func(*Options)) (client net.Conn, c *conn, ended 
 		t.Fatal(err)
 	}
 	client, served := net.Pipe()
-	c, ended = s.open(served), make(chan struct{})
+	c, ended = s.open(&stream.Conn{Conn: served}), make(chan struct{})
 	go func() {
 		c.Run()
 		_ = served.Close()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"net"
 	"sync/atomic"
 	"time"
 
@@ -73,6 +72,6 @@ func New(o Options) (*Server, error) {
 	s := &Server{o: o, ctx: o.Context, began: time.Now(), verbs: verbs()}
 	s.table = newTable(s.verbs)
 	s.throttles = newThrottles(mostThrottles)
-	s.Server = stream.New(stream.Options{TLS: o.TLS, Open: func(c net.Conn) stream.Session { return s.open(c) }})
+	s.Server = stream.New(stream.Options{TLS: o.TLS, Run: func(c *stream.Conn) bool { return s.open(c).Run() }})
 	return s, nil
 }

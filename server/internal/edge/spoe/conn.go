@@ -6,16 +6,16 @@ import (
 	"net"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/server/internal/listen/stream"
 )
 
 // conn is a connection of HAProxy. One goroutine reads; answers are written by the goroutines that decide.
 type conn struct {
 	server *Server
-	net    net.Conn
+	net    *stream.Conn
 
 	in       []byte // what has arrived and is not read yet is in[r:w]
 	r, w     int
@@ -25,7 +25,6 @@ type conn struct {
 	fragment *fragment
 
 	deciding sync.WaitGroup
-	leaveBy  atomic.Int64 // when reading ends because the server does, in Unix nanoseconds; 0 for not yet
 
 	mu      sync.Mutex
 	drained *sync.Cond // signals that answers were written
@@ -45,20 +44,10 @@ type fragment struct {
 // usualRead is the size of a connection's buffer. It grows for the frames that HAProxy has announced.
 const usualRead = 16<<10 + 4
 
-func (s *Server) open(c net.Conn) *conn {
+func (s *Server) open(c *stream.Conn) *conn {
 	opened := &conn{server: s, net: c, in: make([]byte, usualRead), hello: hello{size: mostFrame}}
 	opened.drained = sync.NewCond(&opened.mu)
 	return opened
-}
-
-// leaveGrace is how long a connection that leaves waits for frames that are on their way.
-const leaveGrace = 50 * time.Millisecond
-
-// Leave makes the connection end when it has answered what has arrived.
-func (c *conn) Leave() {
-	until := time.Now().Add(leaveGrace)
-	c.leaveBy.Store(until.UnixNano())
-	_ = c.net.SetReadDeadline(until) // without a deadline the connection ends with the server
 }
 
 var (
@@ -130,7 +119,7 @@ func (c *conn) next() ([]byte, error) {
 			c.room(4 + int(size))
 		}
 		if !c.read() {
-			if c.leaveBy.Load() != 0 {
+			if c.net.Draining() {
 				return nil, normal
 			}
 			return nil, errEnd
@@ -172,9 +161,6 @@ func (c *conn) read() bool {
 		until = c.begun.Add(o.Read)
 	}
 	if c.net.SetReadDeadline(until) != nil {
-		return false
-	}
-	if end := c.leaveBy.Load(); end != 0 && c.net.SetReadDeadline(time.Unix(0, end)) != nil { // Leave may have set it before
 		return false
 	}
 	n, err := c.net.Read(c.in[c.w:])

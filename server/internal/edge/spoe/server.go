@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"net"
 	"net/netip"
 	"time"
 
@@ -48,7 +47,7 @@ func New(o Options) (*Server, error) {
 	}
 	o.complete()
 	s := &Server{o: o, deciding: make(chan struct{}, o.MaxDeciding)}
-	s.Server = stream.New(stream.Options{TLS: o.TLS, Open: func(c net.Conn) stream.Session { return s.open(c) }})
+	s.Server = stream.New(stream.Options{TLS: o.TLS, Run: func(c *stream.Conn) bool { return s.open(c).Run() }})
 	return s, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -17,7 +18,7 @@ func bind(name, address string) (net.Listener, error) {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, fmt.Errorf("the %s listener: %s is in use by another program; stop that one, or listen elsewhere: "+
-			"--listen-%s HOST:PORT, SLUICE_LISTEN_%s, or listen.%s in the configuration", name, address, name, upper(name), name)
+			"--listen-%s HOST:PORT, SLUICE_LISTEN_%s, or listen.%s in the configuration", name, address, name, strings.ToUpper(name), name)
 	case errors.Is(err, syscall.EACCES):
 		return nil, fmt.Errorf("the %s listener: %s needs more rights than this program has; choose a port from 1024 up, "+
 			"or allow it to bind lower ones: --listen-%s HOST:PORT", name, address, name)
@@ -30,7 +31,7 @@ func bind(name, address string) (net.Listener, error) {
 // bindSocket opens the listener of a name at a Unix socket, whose file gets a mode.
 func bindSocket(name, path string, mode fs.FileMode) (net.Listener, error) {
 	ln, err := listenSocket(path, mode)
-	elsewhere := fmt.Sprintf("or listen elsewhere: --listen-%s unix:PATH, SLUICE_LISTEN_%s, or listen.%s in the configuration", name, upper(name), name)
+	elsewhere := fmt.Sprintf("or listen elsewhere: --listen-%s unix:PATH, SLUICE_LISTEN_%s, or listen.%s in the configuration", name, strings.ToUpper(name), name)
 	at := fmt.Sprintf("the %s listener: unix:%s", name, path)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
@@ -45,15 +46,4 @@ func bindSocket(name, path string, mode fs.FileMode) (net.Listener, error) {
 		return nil, fmt.Errorf("%s: %w, %s", at, err, elsewhere)
 	}
 	return ln, nil
-}
-
-// upper writes a name in capitals.
-func upper(name string) string {
-	b := []byte(name)
-	for i, c := range b {
-		if 'a' <= c && c <= 'z' {
-			b[i] = c - 'a' + 'A'
-		}
-	}
-	return string(b)
 }

@@ -53,29 +53,29 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
-			l.leave(netip.Addr{})
+			l.release(netip.Addr{})
 			return nil, err
 		}
-		client, ok := l.enter(c.RemoteAddr())
+		client, ok := l.admit(c.RemoteAddr())
 		if !ok {
 			l.bounds.Refused.Add(1)
 			refuseConn(c)
 			continue
 		}
-		leave := sync.OnceFunc(func() { l.leave(client) })
+		release := sync.OnceFunc(func() { l.release(client) })
 		switch c := c.(type) {
 		case *net.TCPConn:
-			return &boundedTCPConn{TCPConn: c, leave: leave}, nil
+			return &boundedTCPConn{TCPConn: c, release: release}, nil
 		case *net.UnixConn:
-			return &boundedUnixConn{UnixConn: c, leave: leave}, nil
+			return &boundedUnixConn{UnixConn: c, release: release}, nil
 		}
-		return &boundedConn{Conn: c, leave: leave}, nil
+		return &boundedConn{Conn: c, release: release}, nil
 	}
 }
 
-// enter counts a connection of a client, unless the client has as many as it may have. The result is invalid for a
+// admit counts a connection of a client, unless the client has as many as it may have. The result is invalid for a
 // client without a bound.
-func (l *boundedListener) enter(from net.Addr) (netip.Addr, bool) {
+func (l *boundedListener) admit(from net.Addr) (netip.Addr, bool) {
 	addr := peerAddr(from)
 	if !addr.IsValid() || l.bounds.PerClient <= 0 || l.bounds.Exempt(addr) {
 		return netip.Addr{}, true
@@ -105,16 +105,16 @@ func peerAddr(peer net.Addr) netip.Addr {
 	return tcp.AddrPort().Addr().Unmap().WithZone("")
 }
 
-// leave ends the count of a connection.
-func (l *boundedListener) leave(client netip.Addr) {
+// release ends the count of a connection.
+func (l *boundedListener) release(client netip.Addr) {
 	if l.free != nil {
 		<-l.free
 	}
-	l.forget(client)
+	l.releaseClient(client)
 }
 
-// forget ends the count of a client's connection.
-func (l *boundedListener) forget(client netip.Addr) {
+// releaseClient ends the count of a client's connection.
+func (l *boundedListener) releaseClient(client netip.Addr) {
 	if !client.IsValid() {
 		return
 	}
@@ -142,12 +142,12 @@ func (l *boundedListener) Close() error {
 // boundedConn ends its count when it is closed.
 type boundedConn struct {
 	net.Conn
-	leave func()
+	release func()
 }
 
 // Close closes the connection.
 func (c *boundedConn) Close() error {
-	defer c.leave()
+	defer c.release()
 	return c.Conn.Close()
 }
 
@@ -155,19 +155,19 @@ func (c *boundedConn) Close() error {
 // a client read the last answer.
 type boundedTCPConn struct {
 	*net.TCPConn
-	leave func()
+	release func()
 }
 
 // Close closes the connection.
 func (c *boundedTCPConn) Close() error {
-	defer c.leave()
+	defer c.release()
 	return c.TCPConn.Close()
 }
 
 // boundedUnixConn is a boundedConn with all methods of a connection at a Unix socket.
 type boundedUnixConn struct {
 	*net.UnixConn
-	leave func()
+	release func()
 }
 
 // UnixPeer is the address of every peer at a Unix socket. A client can bind its end to a name that reads as another address,
@@ -179,6 +179,6 @@ func (c *boundedUnixConn) RemoteAddr() net.Addr { return UnixPeer }
 
 // Close closes the connection.
 func (c *boundedUnixConn) Close() error {
-	defer c.leave()
+	defer c.release()
 	return c.UnixConn.Close()
 }

@@ -14,12 +14,12 @@ func TestClientsOfConnections(t *testing.T) {
 		clients: map[netip.Addr]int{},
 	}
 	from := func(text string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(text)) }
-	one, ok := l.enter(from("[2001:db8::1]:1"))
+	one, ok := l.admit(from("[2001:db8::1]:1"))
 	if !ok {
 		t.Fatal("the first connection is refused")
 	}
 	for text, want := range map[string]bool{"[2001:db8::2]:1": false, "[2001:db8:0:1::1]:1": true, "192.0.2.1:1": true, "[::ffff:192.0.2.2]:1": true} {
-		client, ok := l.enter(from(text))
+		client, ok := l.admit(from(text))
 		if ok != want {
 			t.Errorf("%s: %t", text, ok)
 		}
@@ -27,10 +27,10 @@ func TestClientsOfConnections(t *testing.T) {
 			t.Errorf("%s is %v", text, client)
 		}
 		if ok {
-			l.leave(client)
+			l.release(client)
 		}
 	}
-	l.leave(one)
+	l.release(one)
 	if len(l.clients) != 0 {
 		t.Errorf("%d clients are kept", len(l.clients))
 	}

@@ -73,7 +73,7 @@ func (c *proxiedConn) header() {
 		r := bufio.NewReaderSize(c.Conn, proxyHeader)
 		h, err := proxyproto.Read(r)
 		if err == nil {
-			err = c.enter(h)
+			err = c.admit(h)
 		}
 		c.mu.Lock()
 		c.reading = false
@@ -95,8 +95,8 @@ func (c *proxiedConn) header() {
 	})
 }
 
-// enter takes the client from the header, and counts its connection.
-func (c *proxiedConn) enter(h *proxyproto.Header) error {
+// admit takes the client from the header, and counts its connection.
+func (c *proxiedConn) admit(h *proxyproto.Header) error {
 	if h.Command.IsLocal() {
 		return nil // the balancer speaks for itself, as in a health check
 	}
@@ -104,7 +104,7 @@ func (c *proxiedConn) enter(h *proxyproto.Header) error {
 	if !ok {
 		return errors.New("it names no address of TCP")
 	}
-	counted, ok := c.from.enter(client)
+	counted, ok := c.from.admit(client)
 	if !ok {
 		c.from.bounds.Refused.Add(1)
 		return errTooMany
@@ -112,7 +112,7 @@ func (c *proxiedConn) enter(h *proxyproto.Header) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		c.from.forget(counted)
+		c.from.releaseClient(counted)
 		return net.ErrClosed
 	}
 	c.peer, c.client = client, counted
@@ -182,6 +182,6 @@ func (c *proxiedConn) Close() error {
 	client := c.client
 	c.client, c.closed = netip.Addr{}, true
 	c.mu.Unlock()
-	c.from.forget(client)
+	c.from.releaseClient(client)
 	return c.Conn.Close()
 }

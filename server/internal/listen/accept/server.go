@@ -43,8 +43,6 @@ type Protocol interface {
 
 // Endpoint is how a listener of the configuration answers.
 type Endpoint struct {
-	// Name is the name of the listener, as in the section listen.
-	Name string
 	// Scheme is the scheme of its URL without TLS.
 	Scheme string
 	// ALPN are the protocols that clients may choose with TLS; nil for any.

@@ -45,24 +45,17 @@ type Servers struct {
 	headerless atomic.Uint64 // connections without the header of the PROXY protocol
 }
 
-// Open opens the listeners of the configuration that are on, in the order of the endpoints. After an error, Close closes the listeners
-// that are open.
-func Open(o Options, listeners []NamedListener, endpoints []Endpoint) (*Servers, error) {
+// Open opens the listeners of the configuration that are on. Each has an endpoint by its name. After an error, Close closes the
+// listeners that are open.
+func Open(o Options, listeners []NamedListener, endpoints map[string]Endpoint) (*Servers, error) {
 	s := &Servers{o: o, headerLog: sampled.New(o.Logger)}
-	if len(listeners) != len(endpoints) {
-		return s, fmt.Errorf("the configuration has %d listeners, and the server %d endpoints", len(listeners), len(endpoints))
-	}
-	byName := make(map[string]*NamedListener, len(listeners))
 	for i := range listeners {
-		byName[listeners[i].Name] = &listeners[i]
-	}
-	for i := range endpoints {
-		e := &endpoints[i]
-		p := byName[e.Name]
-		if p == nil {
-			return s, fmt.Errorf("the configuration has no listener %s", e.Name)
+		p := &listeners[i]
+		e, ok := endpoints[p.Name]
+		if !ok {
+			return s, fmt.Errorf("the %s listener has no endpoint", p.Name)
 		}
-		if err := s.open(p, e); err != nil {
+		if err := s.open(p, &e); err != nil {
 			return s, err
 		}
 	}

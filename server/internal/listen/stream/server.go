@@ -7,23 +7,43 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// Session answers the requests of one connection.
-type Session interface {
-	// Run answers requests until the connection should be closed. If it returns true, the client may still be
-	// sending: the server then waits for a moment, so that the client can read the last answer.
-	Run() (unread bool)
-	// Leave makes Run return as soon as the requests that have arrived are answered. It does not wait. It is called
-	// once, while Run runs or before.
-	Leave()
+// Conn is the connection of a session.
+type Conn struct {
+	net.Conn
+	drainBy atomic.Int64 // when reads end because the server drains, in Unix nanoseconds; 0 for not yet
+}
+
+// drainGrace is how long a connection that drains waits for requests that are on their way.
+const drainGrace = 50 * time.Millisecond
+
+// SetReadDeadline sets when reads end. While the connection drains, they end soon.
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	err := c.Conn.SetReadDeadline(t)
+	if by := c.drainBy.Load(); err == nil && by != 0 { // drain may have set it before the deadline above
+		return c.Conn.SetReadDeadline(time.Unix(0, by))
+	}
+	return err
+}
+
+// Draining reports whether the server drains, so that a session should end when it has answered what has arrived.
+func (c *Conn) Draining() bool { return c.drainBy.Load() != 0 }
+
+// drain ends reads soon. It does not wait.
+func (c *Conn) drain() {
+	by := time.Now().Add(drainGrace)
+	c.drainBy.Store(by.UnixNano())
+	_ = c.Conn.SetReadDeadline(by) // without a deadline the connection ends with the server
 }
 
 // Options configure a Server.
 type Options struct {
-	// Open returns the session of a new connection. Required.
-	Open func(net.Conn) Session
+	// Run answers the requests of a connection until it should be closed. If it returns true, the client may still be
+	// sending: the server then waits for a moment, so that the client can read the last answer. Required.
+	Run func(*Conn) (unread bool)
 	// TLS is the configuration of connections over TLS. Default: connections are not encrypted.
 	TLS *tls.Config
 }
@@ -33,8 +53,8 @@ type Server struct {
 	o Options
 
 	mu       sync.Mutex
-	sessions map[Session]net.Conn
-	leaving  bool
+	sessions map[*Conn]bool
+	draining bool
 	none     chan struct{} // closed when the last session has ended, while the server waits for that
 	listener net.Listener
 
@@ -42,7 +62,7 @@ type Server struct {
 }
 
 // New returns a server that does not serve yet.
-func New(o Options) *Server { return &Server{o: o, sessions: map[Session]net.Conn{}} }
+func New(o Options) *Server { return &Server{o: o, sessions: map[*Conn]bool{}} }
 
 // The pauses after an error of the system, such as too many open files.
 const (
@@ -95,23 +115,23 @@ func (s *Server) start(c net.Conn) {
 	if s.o.TLS != nil {
 		c = tls.Server(c, s.o.TLS)
 	}
-	session := s.o.Open(c)
+	x := &Conn{Conn: c}
 	s.mu.Lock()
-	s.sessions[session] = c
-	leaving := s.leaving
+	s.sessions[x] = true
+	draining := s.draining
 	s.mu.Unlock()
-	if leaving {
-		session.Leave()
+	if draining {
+		x.drain()
 	}
 	go func() {
-		if session.Run() {
+		if s.o.Run(x) {
 			settle(c)
 		}
 		_ = c.Close() // it ends either way
 		s.reportHandshake(c)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.sessions, session)
+		delete(s.sessions, x)
 		if len(s.sessions) == 0 && s.none != nil {
 			close(s.none)
 			s.none = nil
@@ -137,7 +157,7 @@ func settle(c net.Conn) {
 // Drain does nothing: these protocols cannot announce an end without ending.
 func (s *Server) Drain() {}
 
-// Shutdown makes all sessions leave. It returns when they have ended, or when the context has ended.
+// Shutdown drains all connections. It returns when they have ended, or when the context has ended.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	none := s.none // of another call
@@ -149,10 +169,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		none = make(chan struct{})
 		s.none = none
 	}
-	if !s.leaving {
-		s.leaving = true
-		for session := range s.sessions {
-			session.Leave()
+	if !s.draining {
+		s.draining = true
+		for c := range s.sessions {
+			c.drain()
 		}
 	}
 	s.mu.Unlock()
@@ -175,12 +195,12 @@ func (s *Server) Sessions() int {
 func (s *Server) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.leaving = true
+	s.draining = true
 	var err error
 	if s.listener != nil {
 		err = s.listener.Close()
 	}
-	for _, c := range s.sessions {
+	for c := range s.sessions {
 		_ = c.Close() // it is cut off on purpose
 	}
 	return err

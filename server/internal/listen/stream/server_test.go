@@ -15,20 +15,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// echo sends back what arrives, until it leaves.
-type echo struct {
-	net.Conn
-	left atomic.Bool
-}
-
-func (e *echo) Run() bool {
-	_, _ = io.Copy(e.Conn, e.Conn)
-	return e.left.Load()
-}
-
-func (e *echo) Leave() {
-	e.left.Store(true)
-	_ = e.SetReadDeadline(time.Unix(1, 0))
+// echo sends back what arrives, until the server drains.
+func echo(c *Conn) bool {
+	_, _ = io.Copy(c.Conn, c.Conn)
+	return c.Draining()
 }
 
 // failing fails to accept at first, as a system without free files does.
@@ -60,7 +50,7 @@ func listen(t *testing.T) net.Listener {
 // serve serves until the test ends.
 func serve(t *testing.T, ln net.Listener) *Server {
 	t.Helper()
-	s := New(Options{Open: func(c net.Conn) Session { return &echo{Conn: c} }})
+	s := New(Options{Run: echo})
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ln) }()
 	t.Cleanup(func() {
@@ -125,7 +115,7 @@ func (l lasting) Accept() (net.Conn, error) { return nil, l.error }
 func (lasting) Close() error                { return nil }
 func (lasting) Addr() net.Addr              { return nil }
 
-// Shutdown makes sessions leave, sessions that begin then too, and waits for them no longer than its context.
+// Shutdown drains connections, connections that begin then too, and waits for them no longer than its context.
 func TestShutdown(t *testing.T) {
 	t.Parallel()
 	ln := listen(t)
@@ -138,7 +128,7 @@ func TestShutdown(t *testing.T) {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := s.Shutdown(over); !errors.Is(err, context.Canceled) {
-		t.Errorf("while a session leaves: %v", err)
+		t.Errorf("while a connection drains: %v", err)
 	}
 	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the session's client reads %v", err)

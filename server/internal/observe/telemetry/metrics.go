@@ -57,47 +57,37 @@ const EdgeRLS Edge = "rls"
 
 // NewMetrics returns metrics without rules.
 func NewMetrics(version string) *Metrics {
-	m := &Metrics{
-		registry: prometheus.NewRegistry(),
-		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "sluice_decisions_total",
-			Help: "Requests by matching rule and outcome. A request counts once for each rule that matches it.",
-		}, []string{"rule", "outcome"}),
-		candidates: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "sluice_candidate_decisions_total",
-			Help: "Requests by matching rule and the decision of its candidates, which is not enforced.",
-		}, []string{"rule", "outcome"}),
-		overflow: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "sluice_overflow_decisions_total",
-			Help: "Requests whose key shared its budget with others, because the store was full.",
-		}, []string{"rule"}),
-		degraded: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "sluice_degraded_decisions_total",
-			Help: "Requests that the rule's on_store_error decided about, because the store did not.",
-		}, []string{"rule", "on_store_error"}),
-		client: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "sluice_client_failures_total",
-			Help: "Requests whose clients broke them off or sent them wrongly, by what went wrong.",
-		}, []string{"problem"}),
-		upstream: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "sluice_upstream_failures_total",
-			Help: "Requests that the upstream did not answer, by what went wrong.",
-		}, []string{"problem"}),
-		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "sluice_decision_duration_seconds",
-			Help: "Duration of decisions, by listener.",
-			Buckets: []float64{
-				1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 1,
-			},
-		}, []string{"edge"}),
-		seconds: map[Edge]prometheus.Observer{},
+	m := &Metrics{registry: prometheus.NewRegistry(), seconds: map[Edge]prometheus.Observer{}}
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		m.registry.MustRegister(vec)
+		return vec
 	}
+	m.decisions = counters("sluice_decisions_total",
+		"Requests by matching rule and outcome. A request counts once for each rule that matches it.", "rule", "outcome")
+	m.candidates = counters("sluice_candidate_decisions_total",
+		"Requests by matching rule and the decision of its candidates, which is not enforced.", "rule", "outcome")
+	m.overflow = counters("sluice_overflow_decisions_total",
+		"Requests whose key shared its budget with others, because the store was full.", "rule")
+	m.degraded = counters("sluice_degraded_decisions_total",
+		"Requests that the rule's on_store_error decided about, because the store did not.", "rule", "on_store_error")
+	m.client = counters("sluice_client_failures_total",
+		"Requests whose clients broke them off or sent them wrongly, by what went wrong.", "problem")
+	m.upstream = counters("sluice_upstream_failures_total",
+		"Requests that the upstream did not answer, by what went wrong.", "problem")
+	m.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "sluice_decision_duration_seconds",
+		Help: "Duration of decisions, by listener.",
+		Buckets: []float64{
+			1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 1,
+		},
+	}, []string{"edge"})
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "sluice_build_info", Help: "1, with the version as a label.",
 		ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)
-	m.registry.MustRegister(m.decisions, m.candidates, m.overflow, m.degraded, m.upstream, m.client, m.durations, build,
+	m.registry.MustRegister(m.durations, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.none, m.other = m.series(noRule, ""), m.series(otherRule, "")
 	m.SetRules(nil)

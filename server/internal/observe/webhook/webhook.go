@@ -115,9 +115,7 @@ func Open(f *Settings, o Options, metrics *telemetry.Metrics) (*Webhook, error) 
 	if o.Secret, err = f.Secret(); err != nil {
 		return nil, err
 	}
-	if o.Instance, err = os.Hostname(); err != nil {
-		o.Instance = "" // the message has no instance then
-	}
+	o.Instance, _ = os.Hostname() // without one, the message has no instance
 	if len(f.Rules) > 0 {
 		o.Rules = func() []string { return f.Rules }
 	}
