@@ -69,6 +69,7 @@ func TestSlowClientsHurtNobody(t *testing.T) {
 }
 
 func TestSlowBodiesEnd(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, free+"upstream: "+behind(t, func(_ http.ResponseWriter, q *http.Request) { _, _ = io.Copy(io.Discard, q.Body) })+
 		"\nhttp: {header_timeout: 100ms, read_timeout: 100ms}"+roomy), func(o *Options) { o.Stall = 100 * time.Millisecond })
 	for listener, want := range map[string]string{Proxy: " 408 ", API: " 400 ", Admin: " 400 "} {
@@ -85,6 +86,7 @@ func TestSlowBodiesEnd(t *testing.T) {
 // TestRefusalsDoNotWaitForTheBody denies requests whose bodies come, and one whose body
 // never does.
 func TestRefusalsDoNotWaitForTheBody(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, free+"rules: [{name: one, key: [client_ip], limit: {algorithm: token_bucket, rate: 1/h}}]"), nil)
 	r.status(Proxy, "/")
 	c, in := r.connect(Proxy)
@@ -114,6 +116,7 @@ func TestRefusalsDoNotWaitForTheBody(t *testing.T) {
 }
 
 func TestHeadersAreBounded(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, free+"http: {max_header_size: 8KiB}"+roomy), nil)
 	for _, listener := range []string{Proxy, API, Admin} {
 		if got := r.status(listener, "/", "X-Large", strings.Repeat("x", 32<<10)); got != http.StatusRequestHeaderFieldsTooLarge {
@@ -123,6 +126,7 @@ func TestHeadersAreBounded(t *testing.T) {
 }
 
 func TestBodiesOfTheAPIAreBounded(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, free+"http: {max_body_size: 4KiB, max_proxy_body_size: 8KiB}"+roomy), nil)
 	for listener, path := range map[string]string{API: "/v1/check", Admin: "/v1/reset", Proxy: "/"} {
 		res, _ := r.send(listener, http.MethodPost, path, strings.Repeat(" ", 16<<10))
@@ -166,6 +170,7 @@ func TestBombsPassAsTheyAre(t *testing.T) {
 }
 
 func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, free+"http: {max_connections: 2}"+roomy), nil)
 	ask := func(c net.Conn) {
 		if _, err := fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: example.com\r\n\r\n"); err != nil {

@@ -17,6 +17,7 @@ import (
 // For a browser, a web page whose name resolves to this machine has the same origin as this machine. It reaches neither
 // the decision API nor the admin pages.
 func TestReboundWebPagesGetNoDecision(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, free+"rules: [{name: one, key: [client_ip], limit: {algorithm: token_bucket, rate: 1/h}}]"), nil)
 	for listener, path := range map[string]string{API: "/v1/check", Admin: "/v1/peek"} {
 		for _, host := range []string{"evil.example", "evil.example:8081", "127.0.0.1.evil.example"} {
@@ -64,6 +65,7 @@ func unprotected(t *testing.T) *config.File {
 
 // At an address other than loopback the API needs a token, client certificates, or to be open by a setting.
 func TestTheAPIElsewhereIsClosed(t *testing.T) {
+	t.Parallel()
 	a, err := New(Options{File: unprotected(t), Token: "the-admin-token-1234", Logger: slog.New(slog.DiscardHandler)})
 	if err == nil {
 		a.Close()
@@ -102,6 +104,7 @@ func TestTheAPIElsewhereIsClosed(t *testing.T) {
 
 // A listener with client_ca answers only clients with a certificate of that authority.
 func TestClientCertificates(t *testing.T) {
+	t.Parallel()
 	ours, theirs := newAuthority(t), newAuthority(t)
 	cert, key := ours.pair("localhost")
 	f := unprotected(t)

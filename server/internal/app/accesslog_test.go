@@ -11,6 +11,7 @@ import (
 
 // The access log has each decision of the proxy and of the API, when the server has ended.
 func TestAccessLog(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "access.log")
 	r := start(t, parse(t, free+"access_log: {file: "+file+"}\n"+`rules: [{name: a, key: client_ip, limit: {algorithm: token_bucket, rate: 1/h, burst: 2}}]`), nil)
 	for range 3 {

@@ -8,6 +8,7 @@ import (
 
 // The API returns the answer that the proxy gives itself.
 func TestTheAPITellsTheAnswerOfTheProxy(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, free+"headers: x-ratelimit\nupstream: "+behind(t, hello)+`
 rules:
   - {name: plain, match: {path: /plain}, key: client_ip, limit: {algorithm: fixed_window, rate: 1/d, starts: first_request}}

@@ -17,6 +17,7 @@ import (
 
 // TestAudit makes each change by its real call, as an operator and as a stranger.
 func TestAudit(t *testing.T) {
+	t.Parallel()
 	const token = "the-token-of-operators"
 	file := filepath.Join(t.TempDir(), "audit.log")
 	text := free + "audit: {file: " + file + "}\n" + `rules:
@@ -123,6 +124,7 @@ func TestAudit(t *testing.T) {
 // TestNoisyListenerHidesNoOther: a flood of refused calls at the decision API does not keep a refused call at the admin listener
 // out of the log.
 func TestNoisyListenerHidesNoOther(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "audit.log")
 	r := start(t, parse(t, free+"audit: {file: "+file+"}\nrules: []\n"), func(o *Options) {
 		o.Token, o.APIToken = "the-token-of-operators", "the-token-of-callers"
@@ -152,6 +154,7 @@ func TestNoisyListenerHidesNoOther(t *testing.T) {
 
 // TestFullDisk: a call changes nothing without its record, and reports it at once.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	const full = "/dev/full" // each write fails as on a full disk
 	if _, err := os.Stat(full); err != nil {
 		t.Fatal(err)

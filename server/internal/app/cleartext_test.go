@@ -31,6 +31,7 @@ func cleartext(t *testing.T) (*http.Client, *atomic.Int64) {
 // Callers of the decision API may use HTTP/2 without TLS, and then many calls share a connection. The rules of access
 // are the same, and the other listeners speak HTTP/1 as before.
 func TestTheAPISpeaksCleartextHTTP2(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, free+roomy), nil)
 	status := r.status(API, "/openapi.yaml") // over HTTP/1
 	client, dialed := cleartext(t)
@@ -125,6 +126,7 @@ func TestRapidResetOfTheAPI(t *testing.T) {
 
 // TestStreamsOfTheAPIAreBounded opens more calls on one connection than a connection may have.
 func TestStreamsOfTheAPIAreBounded(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, free+roomy), nil)
 	authority := strings.TrimPrefix(r.URL(API), "http://")
 	c, _ := r.connect(API)

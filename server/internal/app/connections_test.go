@@ -17,6 +17,7 @@ import (
 // TestConnectionsOfAClientAreBounded opens more connections than one client may have. Other clients, and the
 // connections of trusted proxies, are not affected.
 func TestConnectionsOfAClientAreBounded(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, free+"http: {max_connections_per_client: 3}\ntrusted_proxies: [127.0.0.3]\nupstream: "+behind(t, hello)+roomy), nil)
 	_, address, _ := strings.Cut(r.URL(Proxy), "://")
 	connect := func(from string) (net.Conn, bool) {

@@ -11,6 +11,7 @@ import (
 
 // Requests beyond a limit go to another service; where that is can change while the server runs, if it is somewhere.
 func TestDegradedRequestsGoElsewhere(t *testing.T) {
+	t.Parallel()
 	less := behind(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "less ", r.Header.Get("Sluice-Marked")) })
 	least := behind(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "least") })
 	page := filepath.Join(t.TempDir(), "page.txt")
@@ -47,6 +48,7 @@ func TestDegradedRequestsGoElsewhere(t *testing.T) {
 
 // The file of an answer that goes while the server runs leaves a problem document, and the log says why.
 func TestFilesOfAnswersThatGo(t *testing.T) {
+	t.Parallel()
 	page := filepath.Join(t.TempDir(), "page.txt")
 	if err := os.WriteFile(page, []byte("{rule} is over"), 0o600); err != nil {
 		t.Fatal(err)

@@ -158,6 +158,7 @@ func near(pressure float64) bool { return pressure > 0.2 && pressure < 0.501 }
 
 // KEDA's metrics-api scaler reads the documented ScaledObject's number from a server that runs.
 func TestDocumentedMetricsAPIScaler(t *testing.T) {
+	t.Parallel()
 	s := documentedScaleOut(t)
 	trigger := s.objects["metrics-api"].Spec.Triggers[0]
 	at, err := url.Parse(trigger.Metadata["url"])
@@ -216,6 +217,7 @@ func query(text, promQL string) (sum float64, series int, err error) {
 
 // The documented PromQL and the documented HPA select the rule's gauge in what Prometheus scrapes.
 func TestDocumentedPrometheusScalers(t *testing.T) {
+	t.Parallel()
 	s := documentedScaleOut(t)
 	r := s.serve(t)
 	_, text := r.send(Admin, http.MethodGet, "/metrics", "", "Authorization", "Bearer "+token)

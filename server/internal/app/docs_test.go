@@ -14,6 +14,7 @@ import (
 // quick start, and finds the printed answer, field by field, in the answer to the
 // first one; and the answer to one more that is denied.
 func TestDocumentedCallsAreAnswered(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../../docs/api.md")
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 )
 
 func TestRequestsUnderWayEndBeforeTheServerDoes(t *testing.T) {
+	t.Parallel()
 	inside, leave := make(chan struct{}), make(chan struct{})
 	r := start(t, parse(t, free+"upstream: "+behind(t, func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path != "/slow" {
@@ -82,6 +83,7 @@ func TestADrainTakesNoLongerThanItMay(t *testing.T) {
 }
 
 func TestUpgradedConnectionsAreWaitedFor(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, free+"upstream: "+behind(t, func(w http.ResponseWriter, q *http.Request) {
 		c, err := websocket.Accept(w, q, nil)
 		if err != nil {
@@ -128,6 +130,7 @@ func TestUpgradedConnectionsAreWaitedFor(t *testing.T) {
 }
 
 func TestAnswersCloseConnectionsWhileDraining(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, free+roomy), func(o *Options) { o.Linger = patience })
 	c, in := r.connect(Proxy)
 	closes := func() bool {

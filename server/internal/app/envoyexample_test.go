@@ -53,6 +53,7 @@ func inside[M validated](t *testing.T, a *anypb.Any, m M) M {
 
 // TestEnvoyExample reads the example for Envoy by the types of Envoy, and calls Sluice with its own example as Envoy would.
 func TestEnvoyExample(t *testing.T) {
+	t.Parallel()
 	const folder = "../../../examples/envoy/"
 	text, err := os.ReadFile(folder + "envoy.yml")
 	if err != nil {

@@ -15,6 +15,7 @@ const authOnly = "version: 1\nlisten: {proxy: off, api: off, admin: '127.0.0.1:0
 // The listener auth decides by the rules and the store of the other listeners, also after a reload. Its log and
 // metrics name it.
 func TestForwardAuth(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, authOnly+"rules: [{name: one, match: {path: /api/**}, key: client_ip, limit: {algorithm: fixed_window, rate: 1/h}}]"), nil)
 	describing := []string{"X-Original-Method", "GET", "X-Original-URI", "/api/x", "X-Original-Host", "a.example", "X-Real-IP", "192.0.2.1"}
 	for i, want := range []int{200, 403} {
@@ -43,6 +44,7 @@ func described(line, path string, more ...string) string {
 
 // A request with a body, or over HTTP/1.0, is the last one of its connection: what follows may be part of the body.
 func TestForwardAuthEndsConnections(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, authOnly+roomy), nil)
 	get := described("GET /auth HTTP/1.1", "/")
 	for text, want := range map[string][]int{

@@ -59,6 +59,7 @@ func (r *running) shouldLimit(conn *grpc.ClientConn, address string, md ...strin
 
 // Calls of Envoy are decided, counted by rule and edge, and logged without the key.
 func TestEnvoy(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, forEnvoy), nil)
 	announced(t, r, "grpc   grpc://127.0.0.1:")
 	conn := r.dialGRPC(insecure.NewCredentials())
@@ -93,6 +94,7 @@ func TestEnvoy(t *testing.T) {
 
 // Requests that Envoy reports are decided by the rules for requests, and counted by rule and edge.
 func TestEnvoyReportsRequests(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, forEnvoy+"  - {name: per-client, match: {path: /api/**}, key: [client_ip], limit: {algorithm: fixed_window, rate: 1/d}}\n"), nil)
 	client := authpb.NewAuthorizationClient(r.dialGRPC(insecure.NewCredentials()))
 	q := &authpb.CheckRequest{Attributes: &authpb.AttributeContext{
@@ -127,6 +129,7 @@ func TestEnvoyReportsRequests(t *testing.T) {
 
 // Envoy proves itself as callers of the decision API do.
 func TestEnvoyHasTheTokenOfTheAPI(t *testing.T) {
+	t.Parallel()
 	f := parse(t, strings.Replace(forEnvoy, "grpc: '127.0.0.1:0'", "grpc: '0.0.0.0:0'", 1)+"api: {token: the-api-token-123456}\n")
 	r := start(t, f, func(o *Options) { o.APIToken = "the-api-token-123456" })
 	announced(t, r, "grpc   grpc://0.0.0.0:", "with a token")
@@ -138,6 +141,7 @@ func TestEnvoyHasTheTokenOfTheAPI(t *testing.T) {
 
 // Over TLS, Envoy needs a certificate if the listener has an authority.
 func TestEnvoyOverTLS(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t)
 	cert, key := ca.pair("front")
 	f := parse(t, strings.Replace(forEnvoy, "grpc: '127.0.0.1:0'",
@@ -161,6 +165,7 @@ func TestEnvoyOverTLS(t *testing.T) {
 
 // The bounds on connections hold for gRPC too.
 func TestEnvoyHasFewConnections(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, forEnvoy+"http: {max_connections_per_client: 1}\n"), nil)
 	conn := r.dialGRPC(insecure.NewCredentials())
 	if got := r.shouldLimit(conn, "192.0.2.1"); got != "OK" {

@@ -34,6 +34,7 @@ rules:
 
 // Clients of gRPC get refusals as a status of gRPC, and their retry policies do not repeat calls at once.
 func TestCallsAreRefusedInTheirProtocol(t *testing.T) {
+	t.Parallel()
 	inner, outer := newAuthority(t), newAuthority(t)
 	own, ownKey := inner.pair("service")
 	identity, err := credentials.NewServerTLSFromFile(own, ownKey)
@@ -127,6 +128,7 @@ func retryDelay(err error) time.Duration {
 
 // Other requests keep the status of HTTP, even with the content type of gRPC.
 func TestRequestsAreNoCalls(t *testing.T) {
+	t.Parallel()
 	outer := newAuthority(t)
 	cert, key := outer.pair("front")
 	r := start(t, parse(t, fmt.Sprintf(forCalls, cert, key, "127.0.0.1:1", outer.file)), nil)

@@ -12,6 +12,7 @@ import (
 
 // Handshakes that fail are counted for each listener, and some of them are logged.
 func TestFailedHandshakesAreCounted(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	cert, key := a.pair("front")
 	at := fmt.Sprintf("{address: '127.0.0.1:0', tls: {cert: %q, key: %q, client_ca: %q}}", cert, key, a.file)
@@ -52,6 +53,7 @@ func TestFailedHandshakesAreCounted(t *testing.T) {
 
 // A certificate that has expired is logged when it is read, and when it is served.
 func TestExpiredCertificatesAreLogged(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	a.life = -time.Minute
 	cert, key := a.pair("front")

@@ -68,6 +68,7 @@ func get(target string) string { return "GET " + target + " HTTP/1.1\r\nHost: sh
 // TestHangingUpBuysNoAttempts tries twenty passwords, and never waits for the answer. The service is in another
 // process, and works on.
 func TestHangingUpBuysNoAttempts(t *testing.T) {
+	t.Parallel()
 	service := startService(t)
 	r := start(t, parse(t, free+"upstream: "+service.url+dependent), nil)
 	for range 20 {
@@ -84,6 +85,7 @@ func TestHangingUpBuysNoAttempts(t *testing.T) {
 
 // TestAnswersCountWithoutTheirClients leaves before answers that do not count: they are given back when they come.
 func TestAnswersCountWithoutTheirClients(t *testing.T) {
+	t.Parallel()
 	service := startService(t)
 	r := start(t, parse(t, free+"upstream: "+service.url+dependent), nil)
 	for range 3 {
@@ -102,6 +104,7 @@ func TestAnswersCountWithoutTheirClients(t *testing.T) {
 
 // TestLeasesOutlastTheirClients leaves again and again: the service never works on more than the limit lets it.
 func TestLeasesOutlastTheirClients(t *testing.T) {
+	t.Parallel()
 	service := startService(t)
 	r := start(t, parse(t, free+"upstream: "+service.url+dependent), nil)
 	for _, target := range []string{"/work?work=300", "/work?first=1&work=300"} {
@@ -198,6 +201,7 @@ func TestUnknownOutcomesStayCharged(t *testing.T) {
 
 // TestResetStreamsStayCharged takes back HTTP/2 requests that the service has.
 func TestResetStreamsStayCharged(t *testing.T) {
+	t.Parallel()
 	service := startService(t)
 	a := newAuthority(t)
 	cert, key := a.pair("front")
@@ -246,6 +250,7 @@ upstream: %s`, cert, key, service.url)+dependent), nil)
 
 // TestUpgradesKeepTheirEstimate upgrades a connection: the size of the answer is unknown.
 func TestUpgradesKeepTheirEstimate(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, free+"upstream: "+behind(t, func(w http.ResponseWriter, _ *http.Request) {
 		c, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {

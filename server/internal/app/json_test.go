@@ -24,6 +24,7 @@ rules:
 
 // Calls over HTTP are decided as calls over gRPC are, and probes need no token.
 func TestJSON(t *testing.T) {
+	t.Parallel()
 	const call = `{"domain": "edge", "descriptors": [{"entries": [{"key": "remote_address", "value": "192.0.2.1"}]}]}`
 	post := func(r *running, token string) string {
 		t.Helper()
@@ -80,6 +81,7 @@ func TestJSON(t *testing.T) {
 // TestEnvoyPageCall sends the call that docs/envoy.md shows to a server with the files that it shows, changes the files,
 // and reloads them.
 func TestEnvoyPageCall(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../../docs/envoy.md")
 	if err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ func behind(t *testing.T, h http.HandlerFunc) string {
 func hello(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }
 
 func TestAllRulesOfARequestAreOneDecision(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, free+"upstream: "+behind(t, hello)+`
 rules:
   - name: everything
@@ -68,6 +69,7 @@ rules:
 }
 
 func TestEachClientBehindATrustedProxyHasItsOwnBudget(t *testing.T) {
+	t.Parallel()
 	const rule = "\nrules: [{name: one, key: [client_ip], limit: {algorithm: token_bucket, rate: 1/h}}]"
 	upstream := free + "upstream: " + behind(t, hello)
 	for trusted, want := range map[string][]int{"[127.0.0.1]": {200, 429, 200, 200}, "[]": {200, 429, 429, 429}} {
@@ -81,6 +83,7 @@ func TestEachClientBehindATrustedProxyHasItsOwnBudget(t *testing.T) {
 }
 
 func TestLeasesAreGivenBack(t *testing.T) {
+	t.Parallel()
 	inside, leave := make(chan struct{}), make(chan struct{})
 	r := start(t, parse(t, free+"upstream: "+behind(t, func(_ http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/slow" {
@@ -107,6 +110,7 @@ func TestLeasesAreGivenBack(t *testing.T) {
 }
 
 func TestRequestsWaitForTheirTurn(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, free+"upstream: "+behind(t, hello)+
 		"\nrules: [{name: turn, key: [global], limit: {algorithm: leaky_bucket, rate: 20/s, queue: 1}}]"), nil)
 	for range 4 {
@@ -120,6 +124,7 @@ func TestRequestsWaitForTheirTurn(t *testing.T) {
 }
 
 func TestHeadersFollowTheProfile(t *testing.T) {
+	t.Parallel()
 	for profile, header := range map[string]string{
 		"ietf": "RateLimit", "x-ratelimit": "X-RateLimit-Remaining", "x-rate-limit": "X-Rate-Limit-Remaining", "none": "",
 	} {
@@ -137,6 +142,7 @@ func TestHeadersFollowTheProfile(t *testing.T) {
 }
 
 func TestKeysOfRealRequestsMakeNoSeries(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, free+`
 rules:
   - name: user
@@ -159,6 +165,7 @@ rules:
 }
 
 func TestOperatorsResetKeys(t *testing.T) {
+	t.Parallel()
 	const rule = free + "rules: [{name: one, key: [client_ip], limit: {algorithm: token_bucket, rate: 1/h}}]"
 	const body = `{"client_ip": "127.0.0.1"}`
 	r := start(t, parse(t, rule), nil)
@@ -197,6 +204,7 @@ func TestOperatorsResetKeys(t *testing.T) {
 }
 
 func TestOtherSitesCannotCallTheAPI(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, free+"rules: [{name: one, key: [client_ip], limit: {algorithm: token_bucket, rate: 1/h}}]"), nil)
 	for _, listener := range []string{API, Admin} {
 		res, _ := r.send(listener, http.MethodPost, "/v1/reset", `{}`, "Origin", "https://evil.example")
@@ -207,6 +215,7 @@ func TestOtherSitesCannotCallTheAPI(t *testing.T) {
 }
 
 func TestAServiceThatIsGoneIsAProblem(t *testing.T) {
+	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(hello))
 	gone := s.URL
 	s.Close()

@@ -135,6 +135,7 @@ func (r *running) one(s *recorder, lines ...string) (status int, head string) {
 
 // A method in another spelling reaches no service that runs it as POST: it is refused. The API refuses it too.
 func TestSpellingsOfMethodsAreRefused(t *testing.T) {
+	t.Parallel()
 	s := newRecorder(t)
 	r := start(t, parse(t, free+"upstream: "+s.url+`
 rules:
@@ -168,6 +169,7 @@ rules:
 
 // Methods that a client makes up have one budget together.
 func TestMadeUpMethodsShareABudget(t *testing.T) {
+	t.Parallel()
 	s := newRecorder(t)
 	r := start(t, parse(t, free+"upstream: "+s.url+`
 rules:
@@ -210,6 +212,7 @@ rules:
 
 // Headers by which services replace the method reach no service, in any spelling, as header or trailer.
 func TestMethodOverridesAreRemoved(t *testing.T) {
+	t.Parallel()
 	names := []string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "x_http_method_override", "X.Method-Override"}
 	lines := []string{"POST / HTTP/1.1", "Host: a.example", "Transfer-Encoding: chunked", "Trailer: " + strings.Join(names, ", ")}
 	for _, name := range names {
@@ -228,6 +231,7 @@ func TestMethodOverridesAreRemoved(t *testing.T) {
 
 // Only upgrades to the protocols of the configuration are tunnelled. Others are plain requests.
 func TestOtherUpgradesAreIgnored(t *testing.T) {
+	t.Parallel()
 	const socket = "GET /socket HTTP/1.1"
 	for _, c := range []struct {
 		setting string
@@ -265,6 +269,7 @@ func TestOtherUpgradesAreIgnored(t *testing.T) {
 
 // A host that is not host[:port] is refused, in a header and in the target. Rules match all spellings of a host.
 func TestSpellingsOfHosts(t *testing.T) {
+	t.Parallel()
 	s := newRecorder(t)
 	r := start(t, parse(t, free+"upstream: "+s.url+`
 rules:
@@ -311,6 +316,7 @@ rules:
 
 // Services disagree about the end of a path with a control character. The proxy and the decision API refuse it.
 func TestControlCharactersAreRefused(t *testing.T) {
+	t.Parallel()
 	s := newRecorder(t)
 	r := start(t, parse(t, free+"upstream: "+s.url+"\nrules: [{name: admin, match: {path: /admin/**}, always: true}]"), nil)
 	for path, want := range map[string]int{"/admin": 429, "/admin%20": 200, "/admin%00": 400, "/admin%2500": 400, "/admin%0a": 400, "/%7F": 400} {
@@ -327,6 +333,7 @@ func TestControlCharactersAreRefused(t *testing.T) {
 
 // A folded line without text adds a space to a header, which services do not see.
 func TestFoldedLines(t *testing.T) {
+	t.Parallel()
 	s := newRecorder(t)
 	r := start(t, parse(t, free+"upstream: "+s.url+"\nrules: [{name: free, match: {header: {X-Plan: free}}, always: true}, {name: user, key: 'header:X-User', limit: {algorithm: fixed_window, rate: 1/h}}]"), nil)
 	for _, c := range []struct {
@@ -349,6 +356,7 @@ func TestFoldedLines(t *testing.T) {
 
 // Rules match a request without a host by the name under which the service gets it.
 func TestRequestsWithoutHost(t *testing.T) {
+	t.Parallel()
 	s := newRecorder(t)
 	r := start(t, parse(t, free+"upstream: "+s.url+"\nrules: [{name: own, match: {host: 127.0.0.1}, always: true}]"), nil)
 	for _, lines := range [][]string{{"GET / HTTP/1.0"}, {"GET / HTTP/1.1", "Host:"}, {"GET / HTTP/1.0", "Host: "}} {
@@ -370,6 +378,7 @@ func TestLongHostsAreCheap(t *testing.T) {
 
 // OPTIONS * is decided by rules, and reaches the service as it is. No other method has that target.
 func TestOptionsOfTheWholeService(t *testing.T) {
+	t.Parallel()
 	s := newRecorder(t)
 	r := start(t, parse(t, free+"upstream: "+s.url+`/base
 rules: [{name: options, match: {method: OPTIONS}, key: global, limit: {algorithm: token_bucket, rate: 1/h, burst: 1}}]`), nil)
@@ -392,6 +401,7 @@ rules: [{name: options, match: {method: OPTIONS}, key: global, limit: {algorithm
 // A request with both a Transfer-Encoding and a Content-Length ends its connection, so that nothing behind
 // it counts as a request. Other requests do not.
 func TestAmbiguousFramingEndsTheConnection(t *testing.T) {
+	t.Parallel()
 	s := newRecorder(t)
 	r := start(t, parse(t, free+"upstream: "+s.url+roomy), nil)
 	const (
@@ -431,6 +441,7 @@ func TestAmbiguousFramingEndsTheConnection(t *testing.T) {
 
 // A request whose Upgrade is not text is refused, also if its answer decides what it costs. Nothing is charged for it then.
 func TestUnreadableUpgradesCostNothing(t *testing.T) {
+	t.Parallel()
 	s := newRecorder(t)
 	r := start(t, parse(t, free+"upstream: "+s.url+`
 rules: [{name: sizes, key: client_ip, limit: {algorithm: fixed_window, rate: 1000/d}, cost: {source: response_bytes, estimate: 600}}]`), nil)
@@ -444,6 +455,7 @@ rules: [{name: sizes, key: client_ip, limit: {algorithm: fixed_window, rate: 100
 
 // Headers that name the client or replace the path reach the service only from trusted proxies.
 func TestHeadersOfProxiesAreRemovedFromClients(t *testing.T) {
+	t.Parallel()
 	always := []string{"X-Real-IP: 6.6.6.6", "X-Forwarded-For: 6.6.6.6", "X_Forwarded_For: 6.6.6.6", "Forwarded: for=6.6.6.6"}
 	trusted := []string{
 		"True-Client-IP", "CF-Connecting-IP", "CF_Connecting_IP", "X-Client-IP", "x.client.ip", "X-Cluster-Client-IP", "Fastly-Client-IP", "Fly-Client-IP",
@@ -474,6 +486,7 @@ func TestHeadersOfProxiesAreRemovedFromClients(t *testing.T) {
 // With an upstream that has a path, no request leaves that path, whatever the service takes for two dots. Rules for
 // /login would not match "/../v1/login".
 func TestDotsDoNotLeaveThePathOfTheUpstream(t *testing.T) {
+	t.Parallel()
 	s := newRecorder(t)
 	root := start(t, parse(t, free+"upstream: "+s.url+"/"+roomy), nil)
 	if status, head := root.one(s, "GET /a/../b HTTP/1.1", "Host: a.example"); status != 200 || !strings.HasPrefix(head, "GET /a/../b ") {

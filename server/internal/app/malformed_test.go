@@ -26,6 +26,7 @@ var malformed = map[string]string{
 // TestMalformedRequestsAreTheClients sends what no honest client sends: the client gets 400, the upstream is not to
 // blame, and the log neither grows with the requests nor repeats them.
 func TestMalformedRequestsAreTheClients(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, free+"upstream: "+behind(t, func(_ http.ResponseWriter, q *http.Request) { _, _ = io.Copy(io.Discard, q.Body) })+roomy), nil)
 	const times = 200
 	for name, request := range malformed {
@@ -75,6 +76,7 @@ func wantModestLog(t *testing.T, text, message string) {
 
 // TestServerErrorsAreModest sends what package net/http itself logs.
 func TestServerErrorsAreModest(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	cert, key := a.pair("front")
 	r := start(t, parse(t, fmt.Sprintf(`

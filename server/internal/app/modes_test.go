@@ -21,6 +21,7 @@ func modesOf(t *testing.T, rules string) string {
 
 // A server with hybrid rules lists the mode of each rule, a bounded number of them.
 func TestModes(t *testing.T) {
+	t.Parallel()
 	const two = `
 rules:
   - {name: login, match: {path: /login}, key: client_ip, limit: {algorithm: sliding_log, rate: 5/m}}
@@ -57,6 +58,7 @@ exact  login, search
 
 // The memory store has no modes.
 func TestMemoryHasNoModes(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, free+"rules: [{name: hot, key: client_ip, limit: {algorithm: token_bucket, rate: 1000/s}, hybrid: true}]\n"), nil)
 	var out bytes.Buffer
 	if err := r.Announce(&out, false); err != nil || strings.Contains(out.String(), "hybrid") {

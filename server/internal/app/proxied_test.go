@@ -75,6 +75,7 @@ func version2(t *testing.T, client string) string {
 // Each client behind the balancer has its own budget, whatever the version of the header, and with other bytes
 // behind it in the same packet or not.
 func TestClientsBehindABalancer(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, behindBalancer), nil)
 	for i, x := range []struct {
 		pieces []string
@@ -136,6 +137,7 @@ func TestHeadersOfTheProxyProtocolAreNotBelieved(t *testing.T) {
 
 // A balancer's connection ends if its header does not come. The connections of a client are bounded.
 func TestSlowAndManyProxiedConnections(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, behindBalancer), nil)
 	silent := fromPeer(t, r, "127.0.0.1")
 	if _, err := io.WriteString(silent, "PROXY TCP4 192."); err != nil {

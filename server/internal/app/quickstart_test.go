@@ -27,6 +27,7 @@ func quickStarted(t *testing.T) *running {
 }
 
 func TestTheQuickStartListensWhereItIsSaid(t *testing.T) {
+	t.Parallel()
 	_, f, err := QuickStart()
 	if err != nil {
 		t.Fatal(err)
@@ -86,6 +87,7 @@ func TestTheQuickStartDoesWhatItSays(t *testing.T) {
 }
 
 func TestTheBuiltInServiceSeesTheClient(t *testing.T) {
+	t.Parallel()
 	r := quickStarted(t)
 	_, text := r.send(Proxy, http.MethodPost, "/some/path?q=1", "the body", "X-Forwarded-For", "6.6.6.6")
 	for _, want := range []string{"POST /some/path?q=1", "X-Forwarded-For: 127.0.0.1\n", "X-Real-Ip: 127.0.0.1\n", "the body"} {
@@ -99,6 +101,7 @@ func TestTheBuiltInServiceSeesTheClient(t *testing.T) {
 }
 
 func TestOperatorsPagesAreNotPublic(t *testing.T) {
+	t.Parallel()
 	r := quickStarted(t)
 	paths := []string{"/livez", "/readyz", "/healthz", "/healthcheck", "/metrics", "/debug/pprof/"}
 	for _, path := range paths {
@@ -121,6 +124,7 @@ func TestOperatorsPagesAreNotPublic(t *testing.T) {
 // The built-in service reads a body and begins its answer before the proxy has read the end of the body. The server
 // has closed the body by then, and the answer is whole all the same.
 func TestAnswersThatOvertakeTheEndOfABody(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, free+"upstream: echo\nrules: []\n"), nil)
 	long := strings.Repeat("x", 9000)
 	for range 100 {

@@ -33,6 +33,7 @@ rules:
 
 // A server that starts while its store is down answers by its rules.
 func TestStartsWithoutItsStore(t *testing.T) {
+	t.Parallel()
 	address := unusedAddress(t)
 	r := start(t, parse(t, free+fmt.Sprintf("store: {redis: {addresses: ['%s'], local: {share: 1/2}}}\n", address)+threeRules), nil)
 	for range 3 {

@@ -30,6 +30,7 @@ func replace(t *testing.T, from, to string) {
 // Certificates change twenty times under load. Each change has a moment in which the certificate and the key do
 // not belong together. No request fails, and the new certificate is in use when Refresh returns.
 func TestCertificatesChangeUnderLoad(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	cert, key := a.pair("localhost")
 	f := parse(t, free)
@@ -109,6 +110,7 @@ func TestCertificatesChangeUnderLoad(t *testing.T) {
 
 // An authority that is removed no longer opens the listener, not even for a client that resumes its session.
 func TestRemovedAuthoritiesAreRefused(t *testing.T) {
+	t.Parallel()
 	ours, theirs := newAuthority(t), newAuthority(t)
 	cert, key := ours.pair("localhost")
 	authorities := ours.dir + "/clients.pem"
@@ -144,6 +146,7 @@ func TestRemovedAuthoritiesAreRefused(t *testing.T) {
 }
 
 func TestTokensChange(t *testing.T) {
+	t.Parallel()
 	const first, second = "the-first-token-1234", "the-second-token-123"
 	file := t.TempDir() + "/token"
 	write := func(text string) {
@@ -192,6 +195,7 @@ func TestTokensChange(t *testing.T) {
 // TestAuthoritiesOfTheUpstreamChange replaces the authorities and the client certificate for an https upstream, while requests are
 // under way: none of them fails. A service of a removed authority gets no request, not even on a connection that is open.
 func TestAuthoritiesOfTheUpstreamChange(t *testing.T) {
+	t.Parallel()
 	for _, protocol := range []string{"http/1.1", "h2"} {
 		t.Run(protocol, func(t *testing.T) {
 			ours, theirs := newAuthority(t), newAuthority(t)

@@ -232,6 +232,7 @@ func TestRefusalsOfTheGateAreCountedAndLogged(t *testing.T) {
 
 // A request without a path is refused before any rule is decided, and is counted and logged all the same.
 func TestRefusedTargetsAreCountedAndLogged(t *testing.T) {
+	t.Parallel()
 	x := newObserved(t, gate.Options{})
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", http.NoBody)
 	r.URL.Opaque = "//host/login"

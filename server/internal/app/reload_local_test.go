@@ -14,6 +14,7 @@ import (
 // The first rule that limits locally can come with a reload, with its share, and the last one can go. The store
 // is down all the time, so each decision shows the fallback in force.
 func TestReloadOfTheLocalFallback(t *testing.T) {
+	t.Parallel()
 	address := unusedAddress(t)
 	with := func(local, fallback string) string {
 		return free + fmt.Sprintf("store: {redis: {addresses: ['%s']%s}}\n", address, local) +

@@ -73,6 +73,7 @@ func (r *reloadable) expect(steps ...string) {
 
 // TestWhatAReloadChanges holds docs/server.md to its table of what becomes of state.
 func TestWhatAReloadChanges(t *testing.T) {
+	t.Parallel()
 	rule := func(name, limit string, more ...string) string {
 		return fmt.Sprintf("  - {name: %[1]s, match: {path: /%[1]s/**}, key: [client_ip], limit: {%s}%s}\n", name, limit, strings.Join(more, ""))
 	}
@@ -122,6 +123,7 @@ func TestWhatAReloadChanges(t *testing.T) {
 
 // The log of a reload names the files of lists and tables that have changed.
 func TestReloadsNameChangedTables(t *testing.T) {
+	t.Parallel()
 	table := filepath.Join(t.TempDir(), "blocked.txt")
 	write := func(text string) {
 		if err := os.WriteFile(table, []byte(text), 0o600); err != nil {
@@ -145,6 +147,7 @@ func TestReloadsNameChangedTables(t *testing.T) {
 // Limits of a rule go by their names, and limits without names by their number; a ban goes on as long as its
 // rule has one, and no longer than the rule bans.
 func TestWhatAReloadDoesToSeveralLimitsAndBans(t *testing.T) {
+	t.Parallel()
 	rule := func(limits, more string) string {
 		return free + "rules: [{name: a, key: [client_ip], limits: [" + limits + "]" + more + "}]\n"
 	}
@@ -254,6 +257,7 @@ func TestARefusedConfigurationChangesNothing(t *testing.T) {
 }
 
 func TestReloadNeedsAFileAndAServerThatStays(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, free+roomy), nil)
 	if err := r.Reload(); !errors.Is(err, ErrNoFile) {
 		t.Errorf("without Load: %v", err)
@@ -267,6 +271,7 @@ func TestReloadNeedsAFileAndAServerThatStays(t *testing.T) {
 
 // The settings that can change are settings, and include all settings of a policy.
 func TestLiveSettingsExist(t *testing.T) {
+	t.Parallel()
 	var schema struct {
 		Definitions struct {
 			File struct{ Properties map[string]any }
@@ -290,6 +295,7 @@ func TestLiveSettingsExist(t *testing.T) {
 
 // What becomes of requests while the store is down changes with the rules.
 func TestReloadChangesWhatStandsInForTheStore(t *testing.T) {
+	t.Parallel()
 	store := fmt.Sprintf("store: {redis: {addresses: ['%s']}}\n", unusedAddress(t))
 	rule := "rules:\n  - {name: a, key: client_ip, limit: {algorithm: token_bucket, rate: 4/h}}\n"
 	r := reloading(t, free+store+rule)
@@ -412,6 +418,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 // TestAReloadChecksTheMachine reloads configurations while a file that the server has read is gone. New rules apply. The log
 // names what the next start would lack, at its position.
 func TestAReloadChecksTheMachine(t *testing.T) {
+	t.Parallel()
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("0123456789abcdef"), 0o600); err != nil {
 		t.Fatal(err)

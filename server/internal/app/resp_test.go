@@ -36,6 +36,7 @@ func lines(t *testing.T, to io.Writer, from *bufio.Reader, text string, n int) s
 
 // Decisions for Redis clients are counted by rule and edge, and CL.THROTTLE has a rule of its own, also after a reload.
 func TestRedisClients(t *testing.T) {
+	t.Parallel()
 	f := parse(t, forRedisClients)
 	r := start(t, f, func(o *Options) { o.Load = func() (*config.File, error) { return parse(t, forRedisClients), nil } })
 	announced(t, r, "resp   redis://127.0.0.1:")
@@ -76,6 +77,7 @@ func TestRedisClients(t *testing.T) {
 
 // Clients of Redis prove themselves as callers of the decision API do.
 func TestRedisClientsHaveTheTokenOfTheAPI(t *testing.T) {
+	t.Parallel()
 	f := parse(t, strings.Replace(forRedisClients, "resp: '127.0.0.1:0'", "resp: '0.0.0.0:0'", 1)+"api: {token: the-api-token-123456}\n")
 	r := start(t, f, func(o *Options) { o.APIToken, o.Token = "the-api-token-123456", "the-admin-token-1234" })
 	announced(t, r, "resp   redis://0.0.0.0:", "with a token")
@@ -91,6 +93,7 @@ func TestRedisClientsHaveTheTokenOfTheAPI(t *testing.T) {
 
 // Over TLS, a client needs a certificate if the listener has an authority.
 func TestRedisClientsOverTLS(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t)
 	cert, key := ca.pair("front")
 	f := parse(t, strings.Replace(forRedisClients, "resp: '127.0.0.1:0'",

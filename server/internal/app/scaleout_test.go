@@ -78,6 +78,7 @@ func (h *hook) text() string {
 // A receiver that fails at first gets one message when real traffic becomes too much, and one when it no longer
 // is. A pressure that swings between the thresholds sends none.
 func TestWebhookHysteresis(t *testing.T) {
+	t.Parallel()
 	h := newHook(t)
 	h.fails = 1
 	secret := filepath.Join(t.TempDir(), "secret")
@@ -167,6 +168,7 @@ func (r *running) pressureOf(rule string) float64 {
 
 // All edges count towards one pressure of a rule. Denied requests and requests in shadow count, and peeks do not.
 func TestPressure(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, free+`
 rules:
   - {name: open, match: {path: /open}, key: [global], limit: {algorithm: fixed_window, rate: 20/h}}
@@ -194,6 +196,7 @@ rules:
 
 // Rules that a reload adds have a pressure, and rules that it removes have none.
 func TestPressureAfterAReload(t *testing.T) {
+	t.Parallel()
 	const rule = "{name: %s, match: {path: /%[1]s}, key: global, limit: {algorithm: fixed_window, rate: 4/h}}"
 	r := reloading(t, free+"rules: ["+fmt.Sprintf(rule, "old")+", "+fmt.Sprintf(rule, "api")+"]\n")
 	for range 6 {
@@ -229,6 +232,7 @@ func TestPressureAfterAReload(t *testing.T) {
 // Marked traffic is dropped first when there is congestion, which all edges see; and also
 // after the configuration was reloaded.
 func TestMarkedFirstDrop(t *testing.T) {
+	t.Parallel()
 	const config = free + `
 rules:
   - {name: contract, key: "header:X-Tenant", limit: {algorithm: fixed_window, rate: %d/h}, when_limited: {action: mark}}

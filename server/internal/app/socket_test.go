@@ -48,6 +48,7 @@ rules:
 
 // Every listener answers at a Unix socket. Its file has the mode of the setting, and is gone when the server has ended.
 func TestEveryListenerAtASocket(t *testing.T) {
+	t.Parallel()
 	dir := socketFolder(t)
 	r := start(t, parse(t, strings.ReplaceAll(everyListener, "DIR", dir)), nil)
 	for name, mode := range map[string]os.FileMode{Proxy: 0o606, API: 0o660, Admin: 0o660, Auth: 0o660, GRPC: 0o660, JSON: 0o660, SPOE: 0o660, RESP: 0o660} {
@@ -102,6 +103,7 @@ func TestEveryListenerAtASocket(t *testing.T) {
 
 // Without unix in trusted_proxies, nobody at a Unix socket gets an answer of the listeners for gateways.
 func TestSocketsOfStrangers(t *testing.T) {
+	t.Parallel()
 	dir := socketFolder(t)
 	f := parse(t, strings.ReplaceAll(everyListener, "DIR", dir))
 	f.TrustedProxies = nil
@@ -209,6 +211,7 @@ rules:
 
 // A trusted gateway at a Unix socket names the client, as one with an address does.
 func TestGatewaysAtASocketNameTheClient(t *testing.T) {
+	t.Parallel()
 	r := atProxy(t, `trusted_proxies: [unix, 10.0.0.0/8]
 trust_marks: true
 rules:
@@ -248,6 +251,7 @@ rules:
 
 // A header of the PROXY protocol names the client at a Unix socket, if unix is trusted.
 func TestProxyProtocolAtASocket(t *testing.T) {
+	t.Parallel()
 	text := strings.Replace(behindBalancer, `"127.0.0.1:0", proxy_protocol`, `"unix:`+socketFolder(t)+`/proxy", proxy_protocol`, 1)
 	r := start(t, parse(t, strings.Replace(text, "127.0.0.1/32", "unix", 1)), nil)
 	const header = "PROXY TCP4 192.0.2.1 127.0.0.1 5000 80\r\n"
@@ -268,6 +272,7 @@ func TestProxyProtocolAtASocket(t *testing.T) {
 
 // A listener at a Unix socket serves TLS, with or without certificates of clients.
 func TestTLSAtASocket(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t)
 	cert, key := ca.pair("localhost")
 	path := filepath.Join(socketFolder(t), "api")
@@ -325,6 +330,7 @@ func TestAuditAtASocket(t *testing.T) {
 
 // Only the file of a program that has ended is replaced.
 func TestFilesAtTheirPath(t *testing.T) {
+	t.Parallel()
 	dir := socketFolder(t)
 	at := func(name string) string { return filepath.Join(dir, name) }
 	if err := os.WriteFile(at("file"), []byte("precious"), 0o600); err != nil {
@@ -385,6 +391,7 @@ func TestFilesAtTheirPath(t *testing.T) {
 
 // A draining server answers the connections that clients have made. Later clients find no socket.
 func TestADrainAnswersWhatWaitsAtASocket(t *testing.T) {
+	t.Parallel()
 	r := atProxy(t, "rules: []\n")
 	path := strings.TrimPrefix(r.URL(Proxy), "unix:")
 	var answered, lost int

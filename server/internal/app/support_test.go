@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -24,10 +25,16 @@ import (
 // patience is how long tests wait for what must come.
 const patience = 20 * time.Second
 
+// together is how many tests run at once. Most of them wait for time, so it does not depend on the processors.
+const together = "16"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(isService) != "" {
 		serveTests()
 		return
+	}
+	if err := flag.Set("test.parallel", together); err != nil {
+		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }

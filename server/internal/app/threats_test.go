@@ -124,6 +124,7 @@ upstream: %s`, cert, key, service)+roomy), nil)
 // after it, in whatever spelling, and whatever it names in Connection, services see of marks, degradations and
 // addresses only the values of the server.
 func TestSpoofedMarks(t *testing.T) {
+	t.Parallel()
 	seen := func(name string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			var lines []string

@@ -111,6 +111,7 @@ func securely(t *testing.T, a *authority, h http.HandlerFunc, protocols ...strin
 }
 
 func TestTLSOnBothSides(t *testing.T) {
+	t.Parallel()
 	inner, outer := newAuthority(t), newAuthority(t)
 	service := securely(t, inner, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%s to %s over %s for %s", r.TLS.PeerCertificates[0].Subject.CommonName, r.TLS.ServerName, r.Proto, r.Header.Get("X-Forwarded-Proto"))
@@ -157,6 +158,7 @@ rules: [{name: one, key: [client_ip], limit: {algorithm: token_bucket, rate: 3/h
 }
 
 func TestAServiceThatIsNotTrustedGetsNothing(t *testing.T) {
+	t.Parallel()
 	inner := newAuthority(t)
 	service := securely(t, inner, func(http.ResponseWriter, *http.Request) { t.Error("the service was reached") }, "h2", "http/1.1")
 	const rule = "\nrules: [{name: one, key: [client_ip], limit: {algorithm: token_bucket, rate: 9/h}}]"

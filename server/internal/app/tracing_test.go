@@ -58,6 +58,7 @@ const (
 // The span of a request has the decision. The service gets its context. Only a trusted proxy continues its own trace,
 // and decides whether it is sent.
 func TestTracing(t *testing.T) {
+	t.Parallel()
 	for _, trusted := range []bool{true, false} {
 		for _, sample := range []string{"100%", "0%"} {
 			t.Run(fmt.Sprintf("trusted %t, sample %s", trusted, sample), func(t *testing.T) {
@@ -119,6 +120,7 @@ func TestTracing(t *testing.T) {
 
 // A collector that is gone delays nothing, and its errors are logged.
 func TestTracingWithoutACollector(t *testing.T) {
+	t.Parallel()
 	text := free + "tracing: {endpoint: \"http://" + unusedAddress(t) + "\", sample: 100%}\n"
 	r := start(t, parse(t, text), nil)
 	for range 20 {

@@ -115,6 +115,7 @@ func TestSteadyBodiesPass(t *testing.T) {
 
 // TestSlowReadersEnd reads an answer too slowly, though never with a long pause.
 func TestSlowReadersEnd(t *testing.T) {
+	t.Parallel()
 	ended := make(chan struct{})
 	r := start(t, parse(t, free+"http: {min_body_rate: 8MiB, body_grace: 200ms}\nupstream: "+behind(t, func(w http.ResponseWriter, q *http.Request) {
 		defer close(ended)

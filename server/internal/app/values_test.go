@@ -40,6 +40,7 @@ func underscores(c rune) rune {
 // TestServicesReadWhatRulesCount lets a client try to be counted under one value and to reach the service with
 // another one. No request gets through with a value that its rule has not counted.
 func TestServicesReadWhatRulesCount(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, free+"upstream: "+behind(t, readAll)+`
 rules:
   - {name: header, match: {path: /header}, key: {part: 'header:X-Api-Key', on_missing: deny}, limit: {algorithm: fixed_window, rate: 3/30d}}
@@ -99,6 +100,7 @@ rules:
 // TestDecisionAPIReadsNamesAsTheProxy describes requests to the decision API in ways in which only some services read a
 // value. The proxy refuses them, and so does the API.
 func TestDecisionAPIReadsNamesAsTheProxy(t *testing.T) {
+	t.Parallel()
 	r := start(t, parse(t, free+"upstream: echo\n"+`
 rules:
   - {name: query, match: {path: /query}, key: 'query:k', limit: {algorithm: fixed_window, rate: 1/30d}}
@@ -164,6 +166,7 @@ rules:
 // TestRemovedHeadersDecideNothing sends headers that the service behind the proxy does not get, to choose a key, to leave
 // a rule and to get into a class. Rules count them as missing, but the headers of trusted proxies count.
 func TestRemovedHeadersDecideNothing(t *testing.T) {
+	t.Parallel()
 	const text = `
 classes: [{name: inside, match: {path: /class, header: {X-Forwarded-For: {present: true}}}, bypass: true}]
 rules:
