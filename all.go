@@ -72,8 +72,11 @@ func ReserveAll(ctx context.Context, store Store, maxWait time.Duration, request
 		if r.lacksLimit() {
 			return nil, r.problem()
 		}
-		if r.Limit.IsConcurrency() || r.Debit || r.Shadow || r.Peek {
-			return nil, &RequestError{Limit: r.Limit.Name(), Problem: "is a lease, a debit, a shadow or a peek; ReserveAll takes plain requests"}
+		if r.Limit.IsConcurrency() {
+			return nil, r.unsupported("a concurrency limit grants leases, which cannot be reserved; use Limiter.Acquire")
+		}
+		if r.Debit || r.Shadow || r.Peek {
+			return nil, &RequestError{Limit: r.Limit.Name(), Problem: "is a debit, a shadow or a peek; ReserveAll takes plain requests"}
 		}
 		r.MaxWait = atMost(maxWait)
 	}

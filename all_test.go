@@ -202,6 +202,33 @@ func panics(f func()) (did bool) {
 	return false
 }
 
+// TestUnsupported: every call that the limit's algorithm does not have is a *RequestError that wraps ErrUnsupported.
+func TestUnsupported(t *testing.T) {
+	now := int64(allEpoch)
+	store, ctx := newStoreOf(t, &now), t.Context()
+	leases := sluice.NewLimiter(store, sluice.MustLimit("leases", sluice.Concurrency{Max: 1}))
+	bucket := sluice.NewLimiter(store, sluice.MustLimit("bucket", sluice.TokenBucket{Rate: sluice.PerMinute(1)}))
+	leaky := sluice.MustLimit("leaky", sluice.LeakyBucket{Rate: sluice.PerMinute(1)})
+	for name, call := range map[string]func() error{
+		"Allow of a lease":      func() error { _, err := leases.Allow(ctx, sluice.Key{}); return err },
+		"AllowAll of a lease":   func() error { _, err := sluice.AllowAll(ctx, store, leases.Request(sluice.Key{})); return err },
+		"Wait for a lease":      func() error { return leases.Wait(ctx, sluice.Key{}) },
+		"Reserve of a lease":    func() error { _, err := leases.Reserve(ctx, sluice.Key{}, 0); return err },
+		"ReserveAll of a lease": func() error { _, err := sluice.ReserveAll(ctx, store, 0, leases.Request(sluice.Key{})); return err },
+		"Acquire of a token":    func() error { _, err := bucket.Acquire(ctx, sluice.Key{}); return err },
+		"a debit of a queue": func() error {
+			_, err := store.Decide(ctx, sluice.Request{Limit: leaky, Cost: 1, Debit: true})
+			return err
+		},
+	} {
+		err := call()
+		var bad *sluice.RequestError
+		if !errors.Is(err, sluice.ErrUnsupported) || !errors.As(err, &bad) || bad.Limit == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestErrorsOfTheStandardLibrary: programs that know only the standard library's errors find them.
 func TestErrorsOfTheStandardLibrary(t *testing.T) {
 	limiter := memory.MustLimiter("1/h")

@@ -20,7 +20,8 @@ var (
 	ErrActed = errors.New("sluice: the reservation's moment has passed; settle it at 0 if nothing was used")
 	// ErrLeaseLost means that the TTL of the lease ended before the lease was released or renewed.
 	ErrLeaseLost = errors.New("sluice: the lease was lost")
-	// ErrUnsupported means that the limit's algorithm does not have the operation. It wraps errors.ErrUnsupported.
+	// ErrUnsupported means that the limit's algorithm does not have the operation, such as a lease of a token bucket. It
+	// wraps errors.ErrUnsupported.
 	ErrUnsupported error = &sentinel{"sluice: not supported by the limit's algorithm", errors.ErrUnsupported}
 	// ErrUnknownOutcome means that it is unknown whether the call changed the state.
 	ErrUnknownOutcome = errors.New("sluice: the outcome is unknown")
@@ -98,7 +99,12 @@ type RequestError struct {
 	Limit string
 	// Problem says what is wrong.
 	Problem string
+	// Err is ErrUnsupported if the limit's algorithm does not have the operation, and otherwise nil.
+	Err error
 }
+
+// Unwrap returns Err.
+func (e *RequestError) Unwrap() error { return e.Err }
 
 func (e *RequestError) Error() string {
 	if e.Limit == "" {

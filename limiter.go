@@ -304,7 +304,7 @@ func (l *Limiter) AcquireN(ctx context.Context, key Key, n int64) (*Lease, error
 		return nil, r.problem()
 	}
 	if !r.Limit.IsConcurrency() {
-		return nil, fmt.Errorf("%w: limit %q has no leases", ErrUnsupported, r.Limit.Name())
+		return nil, r.unsupported("only a concurrency limit grants leases; use Limiter.Allow")
 	}
 	r.Member = rand.Uint64()
 	d, err := l.store.Decide(ctx, r)

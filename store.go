@@ -108,6 +108,11 @@ func (r *Request) Check() error {
 // lacksLimit reports whether the request has no limit, or one that NewLimit has not made.
 func (r *Request) lacksLimit() bool { return r.Limit == nil || r.Limit.algorithm == nil }
 
+// unsupported returns the error of a request that the limit's algorithm does not have.
+func (r *Request) unsupported(problem string) error {
+	return &RequestError{Limit: r.Limit.Name(), Problem: problem, Err: ErrUnsupported}
+}
+
 func (r *Request) problem() error {
 	if r.lacksLimit() {
 		return &RequestError{Problem: "has no limit; make one with NewLimit"}
@@ -119,9 +124,9 @@ func (r *Request) problem() error {
 	case r.Floor < 0:
 		return fail("the floor is negative; give 0 or more")
 	case r.Limit.IsConcurrency() && r.Member == 0 && r.Cost > 0 && !r.Peek:
-		return fail("a concurrency limit grants leases, and each needs a Member of its own; use Limiter.Acquire")
+		return r.unsupported("a concurrency limit grants leases, and each needs a Member of its own; use Limiter.Acquire")
 	case r.Debit && !r.Limit.debits:
-		return fail("a leaky bucket or a concurrency limit cannot owe units; debit a token bucket, a window, a counter or a log")
+		return r.unsupported("a leaky bucket or a concurrency limit cannot owe units; debit a token bucket, a window, a counter or a log")
 	}
 	if r.Ban != nil {
 		if err := r.Ban.Check(); err != nil {

@@ -89,11 +89,11 @@ const (
 // complete checks the options and fills in the defaults.
 func (o *Options) complete() error {
 	if o.Store == nil {
-		return errors.New("guard: Store is missing; give the store to guard")
+		return errors.New("guard: Options.Store is missing; give the store to guard")
 	}
 	for _, s := range []sluice.Store{o.Store, o.Local} {
 		if _, ok := s.(*Store); ok {
-			return errors.New("guard: Store or Local is a guard itself, whose receipts could not be distinguished; give the store that it guards")
+			return errors.New("guard: Options.Store or Local is a guard itself, whose receipts could not be distinguished; give the store that it guards")
 		}
 	}
 	if o.Share == (sluice.Share{}) {
@@ -104,9 +104,9 @@ func (o *Options) complete() error {
 	}
 	switch {
 	case o.Default > sluice.FallbackLocal:
-		return fmt.Errorf("guard: Default is %d; give sluice.FallbackLocal, FallbackAllow or FallbackDeny", o.Default)
+		return fmt.Errorf("guard: Options.Default is %d; give sluice.FallbackLocal, FallbackAllow or FallbackDeny", o.Default)
 	case o.Default == sluice.FallbackLocal && o.Local == nil:
-		return errors.New("guard: Default is sluice.FallbackLocal and there is no Local; give a store such as one of package memory")
+		return errors.New("guard: Options.Default is sluice.FallbackLocal and there is no Local; give a store such as one of package memory")
 	case o.Default == sluice.FallbackDefault && o.Local != nil:
 		o.Default = sluice.FallbackLocal
 	case o.Default == sluice.FallbackDefault:
@@ -121,14 +121,14 @@ func (o *Options) complete() error {
 			*d.value = d.preset
 		}
 		if *d.value < time.Millisecond || *d.value > time.Minute {
-			return fmt.Errorf("guard: %s is %v; give %v to %v, or 0 for %v", d.name, *d.value, time.Millisecond, time.Minute, d.preset)
+			return fmt.Errorf("guard: Options.%s is %v; give %v to %v, or 0 for %v", d.name, *d.value, time.Millisecond, time.Minute, d.preset)
 		}
 	}
 	if o.Slow == 0 {
 		o.Slow = o.Deadline
 	}
 	if o.Slow < 0 || o.Slow > o.Deadline {
-		return fmt.Errorf("guard: Slow is %v; give up to the deadline, which is %v, or 0 for that", o.Slow, o.Deadline)
+		return fmt.Errorf("guard: Options.Slow is %v; give up to the deadline, which is %v, or 0 for that", o.Slow, o.Deadline)
 	}
 	for _, n := range []struct {
 		name         string
@@ -143,7 +143,7 @@ func (o *Options) complete() error {
 			*n.value = n.preset
 		}
 		if *n.value < 1 || *n.value > n.most {
-			return fmt.Errorf("guard: %s is %d; give 1 to %d, or 0 for %d", n.name, *n.value, n.most, n.preset)
+			return fmt.Errorf("guard: Options.%s is %d; give 1 to %d, or 0 for %d", n.name, *n.value, n.most, n.preset)
 		}
 	}
 	return nil

@@ -46,13 +46,13 @@ func (o *Options) complete(backend driver.Grantor) error {
 		o.MaxKeys = defaultKeys
 	}
 	if o.MaxKeys < 1 || o.MaxKeys > mostKeys {
-		return fmt.Errorf("hybrid: MaxKeys is %d; give 1 to %d, or 0 for %d", o.MaxKeys, mostKeys, defaultKeys)
+		return fmt.Errorf("hybrid: Options.MaxKeys is %d; give 1 to %d, or 0 for %d", o.MaxKeys, mostKeys, defaultKeys)
 	}
 	if o.Deadline == 0 {
 		o.Deadline = defaultDeadline
 	}
 	if o.Deadline < time.Millisecond || o.Deadline > time.Minute {
-		return fmt.Errorf("hybrid: Deadline is %v; give %v to %v, or 0 for %v", o.Deadline, time.Millisecond, time.Minute, defaultDeadline)
+		return fmt.Errorf("hybrid: Options.Deadline is %v; give %v to %v, or 0 for %v", o.Deadline, time.Millisecond, time.Minute, defaultDeadline)
 	}
 	for o.Holder == 0 {
 		o.Holder = rand.Uint64()

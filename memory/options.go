@@ -38,16 +38,16 @@ func (o *Options) complete() error {
 		o.MaxBytes = defaultBytes
 	}
 	if o.MaxBytes < leastBytes {
-		return fmt.Errorf("memory: MaxBytes is %d; give %d or more, or 0 for the default", o.MaxBytes, leastBytes)
+		return fmt.Errorf("memory: Options.MaxBytes is %d; give %d or more, or 0 for the default", o.MaxBytes, leastBytes)
 	}
 	if o.MaxBytes > math.MaxInt {
-		return fmt.Errorf("memory: MaxBytes is %d; this processor has addresses for less than %d", o.MaxBytes, math.MaxInt)
+		return fmt.Errorf("memory: Options.MaxBytes is %d; this processor has addresses for less than %d", o.MaxBytes, math.MaxInt)
 	}
 	if o.Shards == 0 {
 		o.Shards = max(8, 4*runtime.GOMAXPROCS(0))
 	}
 	if o.Shards < 1 || o.Shards > mostShards {
-		return fmt.Errorf("memory: Shards is %d; give 1 to %d, or 0 for the default", o.Shards, mostShards)
+		return fmt.Errorf("memory: Options.Shards is %d; give 1 to %d, or 0 for the default", o.Shards, mostShards)
 	}
 	n := 1
 	for n < o.Shards {

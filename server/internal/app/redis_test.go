@@ -86,7 +86,7 @@ func TestRefusesSettingsOfAStoreThatCannotBeRead(t *testing.T) {
 		"tls: {ca: " + filepath.Join(dir, "none") + "}":  "store.redis.tls.ca: ",
 		"tls: {ca: " + empty + "}":                       "holds no certificate",
 		"tls: {cert: " + empty + ", key: " + empty + "}": "store.redis.tls.cert",
-		"local: {share: 1, max_size: 2}":                 "store.redis.local: memory: MaxBytes is 2",
+		"local: {share: 1, max_size: 2}":                 "store.redis.local: memory: Options.MaxBytes is 2",
 		"hash_keys: {secret_env: SLUICE_TEST_SHORT}":     "16 random bytes",
 	} {
 		t.Setenv("SLUICE_TEST_SHORT", "hunter2")
