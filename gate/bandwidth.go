@@ -14,8 +14,8 @@ import (
 // rule, key and direction. The state of the flows is in the store of the rules' limits. Flows is safe
 // for concurrent use.
 type Flows struct {
-	store   sluice.Store
-	onError func(ctx context.Context, err error)
+	store sluice.Store
+	o     FlowOptions
 
 	mu    sync.RWMutex
 	known map[paced]limiters
@@ -35,14 +35,23 @@ type limiters struct{ down, up *bandwidth.Limiter }
 // rules match.
 const mostKnown = 1 << 14
 
-// NewFlows returns flows in a store. An error of the store ends a read or write only if the rule's
-// OnStoreError is FallbackDeny; bytes of other rules pass. onError gets every error, with the context
-// of the read or write. It must be safe for concurrent use, and may be nil.
-func NewFlows(store sluice.Store, onError func(ctx context.Context, err error)) *Flows {
-	if onError == nil {
-		onError = func(context.Context, error) {}
+// FlowOptions are the settings of Flows. The zero FlowOptions are the defaults.
+type FlowOptions struct {
+	// OnError gets the store's errors, with the context of the read or write. An error ends it only if the rule's
+	// OnStoreError is FallbackDeny; bytes of other rules pass. It must be safe for concurrent use. Default: errors are
+	// ignored.
+	OnError func(ctx context.Context, err error)
+}
+
+// NewFlows returns flows in a store, or an error if there is no store.
+func NewFlows(store sluice.Store, o FlowOptions) (*Flows, error) {
+	if store == nil {
+		return nil, errors.New("gate: NewFlows has no store; give the store of the rules' limits")
 	}
-	return &Flows{store: store, onError: onError, known: make(map[paced]limiters)}
+	if o.OnError == nil {
+		o.OnError = func(context.Context, error) {}
+	}
+	return &Flows{store: store, o: o, known: make(map[paced]limiters)}, nil
 }
 
 // Of returns the flows for a verdict's request: down for the bytes that its client receives, and up for
@@ -73,7 +82,7 @@ func (f *Flows) limiters(ctx context.Context, r *policy.Rule) limiters {
 	l.down, errs[0] = f.limiter(id, "down", id.bandwidth.Down)
 	l.up, errs[1] = f.limiter(id, "up", id.bandwidth.Up)
 	if err := errors.Join(errs[:]...); err != nil {
-		f.onError(ctx, err)
+		f.o.OnError(ctx, err)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,7 +102,7 @@ func (f *Flows) limiter(id paced, direction string, rate sluice.Rate) (*bandwidt
 		Store: f.store, Rate: rate,
 		Name: id.rule + "/bandwidth/" + direction,
 		OnStoreError: func(ctx context.Context, err error) error {
-			f.onError(ctx, err)
+			f.o.OnError(ctx, err)
 			if id.deny {
 				return err
 			}

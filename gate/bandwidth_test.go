@@ -22,13 +22,29 @@ func pacedEdge(tb testing.TB, store sluice.Store, b policy.Bandwidth, fallback s
 		policy.Rule{Name: "plain", Limits: limit(sluice.TokenBucket{Rate: sluice.PerSecond(100)})})
 }
 
+// flowsOf returns flows in a store, or fails the test.
+func flowsOf(t *testing.T, store sluice.Store, onError func(context.Context, error)) *gate.Flows {
+	t.Helper()
+	f, err := gate.NewFlows(store, gate.FlowOptions{OnError: onError})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestFlowsWithoutAStore(t *testing.T) {
+	if f, err := gate.NewFlows(nil, gate.FlowOptions{}); f != nil || err == nil {
+		t.Errorf("got %v, %v", f, err)
+	}
+}
+
 // TestFlows checks that each direction has its rate per key: all requests of the key share it,
 // and it continues when rules are reloaded.
 func TestFlows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbleStore(t)
 		b := policy.Bandwidth{Down: sluice.PerSecond(1_000_000), Up: sluice.PerSecond(500_000)}
-		flows := gate.NewFlows(store, func(_ context.Context, err error) { t.Error(err) })
+		flows := flowsOf(t, store, func(_ context.Context, err error) { t.Error(err) })
 		move := func(f []bandwidth.Flow, bytes int64) time.Duration {
 			began := time.Now()
 			w := bandwidth.NewWriter(t.Context(), io.Discard, f...)
@@ -70,11 +86,11 @@ func TestFlowsOneWay(t *testing.T) {
 	store := bubbleStore(t)
 	e := pacedEdge(t, store, policy.Bandwidth{Up: sluice.PerSecond(1000)}, sluice.FallbackDefault)
 	v := e.decide(t.Context(), "a")
-	down, up := gate.NewFlows(store, nil).Of(t.Context(), &v)
+	down, up := flowsOf(t, store, nil).Of(t.Context(), &v)
 	if len(down) != 0 || len(up) != 1 {
 		t.Errorf("%d flows down, %d up", len(down), len(up))
 	}
-	if down, up := gate.NewFlows(store, nil).Of(t.Context(), &policy.Verdict{}); down != nil || up != nil {
+	if down, up := flowsOf(t, store, nil).Of(t.Context(), &policy.Verdict{}); down != nil || up != nil {
 		t.Error("a request that matched no rule has flows")
 	}
 }
@@ -88,7 +104,7 @@ func TestFlowsStoreError(t *testing.T) {
 		e := pacedEdge(t, store, policy.Bandwidth{Down: sluice.PerSecond(1000)}, fallback)
 		v := e.decide(t.Context(), "a")
 		var reported []error
-		f, _ := gate.NewFlows(store, func(_ context.Context, err error) { reported = append(reported, err) }).Of(t.Context(), &v)
+		f, _ := flowsOf(t, store, func(_ context.Context, err error) { reported = append(reported, err) }).Of(t.Context(), &v)
 		store.err = down
 		if _, err := bandwidth.NewWriter(t.Context(), io.Discard, f...).Write(make([]byte, 10)); !errors.Is(err, want) {
 			t.Errorf("%v: %v", fallback, err)

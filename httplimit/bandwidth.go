@@ -17,12 +17,12 @@ import (
 )
 
 // newFlows returns flows in the decider's store.
-func newFlows(d *Decider, o *Options) *gate.Flows {
+func newFlows(d *Decider, o *Options) (*gate.Flows, error) {
 	onError := o.OnError
-	return gate.NewFlows(d.Store(), func(ctx context.Context, err error) {
+	return gate.NewFlows(d.Store(), gate.FlowOptions{OnError: func(ctx context.Context, err error) {
 		r, _ := ctx.Value(requestKey{}).(*http.Request)
 		onError(r, err)
-	})
+	}})
 }
 
 // paced returns a handler like next that reads bodies and writes responses no faster than the rules

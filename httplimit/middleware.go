@@ -40,7 +40,11 @@ func New(d *Decider, o Options) (*Middleware, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Middleware{decider: d, o: o, headers: headers, gate: o.Gate, flows: newFlows(d, &o)}, nil
+	flows, err := newFlows(d, &o)
+	if err != nil {
+		return nil, err
+	}
+	return &Middleware{decider: d, o: o, headers: headers, gate: o.Gate, flows: flows}, nil
 }
 
 // Waiting returns how many requests wait now, in all handlers that m wraps and in other edges of its
