@@ -10,6 +10,7 @@ import (
 
 // Algorithm is one of TokenBucket, LeakyBucket, FixedWindow, SlidingWindow,
 // SlidingCounter, SlidingLog and Concurrency.
+// Its types are values, safe for concurrent use.
 type Algorithm interface {
 	// String returns the algorithm's name and numbers. Numbers that equal their default are
 	// left out, so that two spellings of one algorithm have one text.

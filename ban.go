@@ -91,6 +91,8 @@ func (b *Ban) Check() error {
 //
 // Bans are enforced for the requests that carry a Ban, the zero Ban included. Requests without a
 // Ban ignore bans and are decided a little faster.
+// All methods are safe for concurrent use. Their errors are as in [Store]: nothing was changed, unless the error
+// wraps ErrUnknownOutcome.
 type Banner interface {
 	Store
 	// BanKey refuses a key of a limit outright for a time from now on: a millisecond to 100 years.

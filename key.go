@@ -10,6 +10,7 @@ import (
 // "c" is not the key of "a" and "b:c". The zero Key has no parts: it is one key for everybody.
 //
 // A Key is a value, cheap to copy, and compares with ==.
+// A Key is a value, safe for concurrent use.
 type Key struct {
 	// text is the only part, or all parts, each preceded by its length.
 	text  string

@@ -24,6 +24,7 @@ const kindShift = 56
 // versions of one limit. A request converts the state of its key to the numbers of its own
 // version: used units stay used. Two limits with the same name and different algorithms count
 // separately and share their bans.
+// It is safe for concurrent use.
 type Limit struct {
 	name      string
 	algorithm Algorithm

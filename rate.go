@@ -11,6 +11,7 @@ import (
 
 // Rate is a count of units per period of time, such as 100 per minute. It is an exact
 // rational number. Every limit refuses the zero Rate.
+// A Rate is a value, safe for concurrent use.
 type Rate struct {
 	count  int64
 	period time.Duration

@@ -13,6 +13,7 @@ import (
 // All granted units that were not yet reported as spent are the escrow of the key. Decide and
 // DecideAll count the escrow as used, less the overdraft of the request's limit. So all decisions
 // of all processes together stay within the limit, whether a process uses grants or not.
+// All methods are safe for concurrent use.
 type Grantor interface {
 	sluice.Store
 	// Grant answers the claims of one process in out, which is as long as claims. Claims whose keys

@@ -9,12 +9,14 @@ import (
 // Taker is a Store that also decides the simplest requests: some units of a limit and nothing
 // else. Take returns what Decide would return. Its arguments fit into registers, which saves a
 // tenth of the time of a decision in memory. A [sluice.Limiter] calls Take if its store has it.
+// Take returns the errors of Decide, and is safe for concurrent use.
 type Taker interface {
 	Take(ctx context.Context, l *sluice.Limit, k sluice.Key, cost int64) (sluice.Decision, error)
 }
 
 // Sharded is a Store whose keys are on several servers, which fail one by one, such as the masters
 // of a cluster. Package guard keeps what it has learned about one server apart from the others.
+// All methods are safe for concurrent use.
 type Sharded interface {
 	sluice.Store
 	// Shard returns the number of the server that decides about a key: 0 or a little more. It
@@ -24,6 +26,7 @@ type Sharded interface {
 
 // LocalDecider is a Store that decides some requests by itself, without a call that can block or
 // fail. Package guard makes such decisions without a deadline or a circuit breaker.
+// All methods are safe for concurrent use.
 type LocalDecider interface {
 	sluice.Store
 	// DecideLocally returns what Decide would return, or false if that needs a call. Then it has

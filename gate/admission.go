@@ -8,6 +8,7 @@ import (
 )
 
 // Admission is a request that Gate.Enter has admitted. A nil Admission has nothing to end.
+// It belongs to one request, and is safe for concurrent use.
 type Admission struct {
 	gate    *Gate
 	results []policy.LimitResult

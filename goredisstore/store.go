@@ -22,6 +22,7 @@ import (
 // one, and connections to a server that does not answer are not used again. Without the hook, a store would be
 // late when the server can be reached again. For a cluster, the hook is for nodes that the client has
 // not called before. A client with a client-side cache keeps its silent connections.
+// The error names an option of the client that would break limits, or an option of the store.
 func New(c redis.UniversalClient, o redisstore.Options) (*redisstore.Store, error) {
 	scripts, err := NewClient(c)
 	if err != nil {
@@ -73,6 +74,7 @@ func unsuitable(c redis.UniversalClient) error {
 // without a cache and maintenance notifications. The caller closes both clients. With
 // sentinels, the derived client finds the master through the other client, so close that
 // one last.
+// The error names an option of the client that would break limits.
 func Derive(c redis.UniversalClient) (redis.UniversalClient, error) {
 	switch c := c.(type) {
 	case *redis.Client:

@@ -12,6 +12,7 @@ import (
 
 // Call is a call that is decided about, or a message of a stream. Functions of a program read it, and
 // must not change or keep it.
+// It belongs to one call, and is not safe for concurrent use.
 type Call struct {
 	// Method is the full method, such as "/shop.v1.Orders/Create".
 	Method string

@@ -96,6 +96,7 @@ func (c *Client) Options() []grpc.DialOption {
 }
 
 // Unary is a grpc.UnaryClientInterceptor.
+// The error is the status of a denial, or the error of the call.
 func (c *Client) Unary(ctx context.Context, method string, request, answer any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	call := &Call{Method: method, Message: request, Target: target(conn), ctx: ctx, outgoing: true}
 	a, err := c.admit(c.calls, call)
@@ -106,6 +107,7 @@ func (c *Client) Unary(ctx context.Context, method string, request, answer any, 
 }
 
 // Stream is a grpc.StreamClientInterceptor. It decides when a stream begins, and about its messages.
+// The error is the status of a denial, or the error of the call.
 func (c *Client) Stream(ctx context.Context, d *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	call := &Call{Method: method, Target: target(conn), ctx: ctx, outgoing: true}
 	a, err := c.admit(c.calls, call)
@@ -232,6 +234,7 @@ func (c *Client) await(ctx context.Context, wait time.Duration, waits *bool) boo
 //	limit, err := grpclimit.AtRate("50/s")
 //	…
 //	conn, err := grpc.NewClient(target, append(limit, credentials)...)
+// The error reports a rate that is not one.
 func AtRate(rate string) ([]grpc.DialOption, error) {
 	d, err := atRate("AtRate", "calls", rate, policy.Constant("calls"))
 	if err != nil {

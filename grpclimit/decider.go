@@ -57,6 +57,7 @@ type PolicyOptions struct {
 }
 
 // NewPolicyDecider returns a decider by the rules of a policy.
+// The error names the option, and what to give.
 func NewPolicyDecider(o PolicyOptions) (*Decider, error) {
 	switch {
 	case o.Policy == nil:
@@ -111,6 +112,7 @@ type KeyOptions struct {
 }
 
 // NewKeyDecider returns a decider by limits that hold for each key.
+// The error names the option, and what to give.
 func NewKeyDecider(o KeyOptions) (*Decider, error) {
 	rules, err := edge(o.ClientIP).Decider(o.Store, policy.Rule{
 		Limits: o.Limits, Key: o.Key, MaxWait: o.MaxWait, Ban: o.Ban, BanShared: o.BanShared, OnStoreError: o.OnStoreError,

@@ -128,6 +128,7 @@ func (s *Server) Waiting() int { return s.calls.gate.Waiting() }
 func (s *Server) Gate() *gate.Gate { return s.calls.gate }
 
 // Unary is a grpc.UnaryServerInterceptor.
+// The error is the status of a denial, or the error of the handler.
 func (s *Server) Unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (answer any, err error) {
 	c := &Call{Method: info.FullMethod, Message: request, ctx: ctx}
 	p, err := s.admit(c)
@@ -142,6 +143,7 @@ func (s *Server) Unary(ctx context.Context, request any, info *grpc.UnaryServerI
 }
 
 // Stream is a grpc.StreamServerInterceptor. It decides when a stream begins, and about its messages.
+// The error is the status of a denial, or the error of the handler.
 func (s *Server) Stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	c := &Call{Method: info.FullMethod, ctx: stream.Context()}
 	p, err := s.admit(c)
@@ -201,6 +203,7 @@ func (s *Server) admit(c *Call) (p pass, err error) {
 // The client is the peer of the connection; an IPv6 client is its /64 network. No metadata that a client
 // can send chooses another budget. Behind a proxy all calls come from one peer: use NewKeyDecider there,
 // with a ClientIP.
+// The error reports a rate that is not one.
 func PerClient(rate string) ([]grpc.ServerOption, error) {
 	d, err := atRate("PerClient", "per-client", rate, policy.ClientIP())
 	if err != nil {

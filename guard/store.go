@@ -140,6 +140,7 @@ func (s *Store) DecideAllLocally(rs []sluice.Request, out []sluice.Decision) boo
 }
 
 // Decide decides one request. See sluice.Store.
+// It returns an error for an invalid request, if the caller's context ends first, and if the fallback fails too.
 func (s *Store) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, error) {
 	if d, ok := s.DecideLocally(r); ok {
 		return d, nil
@@ -168,6 +169,7 @@ func (s *Store) decideOne(ctx context.Context, r *sluice.Request) (d sluice.Deci
 // DecideAll decides several requests as one. See sluice.Store. If the store does not decide,
 // the fallback of each request does. Nothing is charged if one of them is denied. A lease that
 // a batch renews belongs to the layer that decides the batch.
+// It returns an error for an invalid request, if the caller's context ends first, and if the fallback fails too.
 func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
 	if len(out) != len(rs) {
 		return fmt.Errorf("guard: DecideAll has %d requests and room for %d decisions; give as many", len(rs), len(out))
@@ -220,6 +222,7 @@ func areShadows(rs []sluice.Request) bool {
 }
 
 // Cancel gives back what a charge took, where it was granted. See sluice.Store.
+// Errors are as in sluice.Store.
 func (s *Store) Cancel(ctx context.Context, c sluice.Charge) error {
 	var err error
 	limit := c.Limit
@@ -234,6 +237,7 @@ func (s *Store) Cancel(ctx context.Context, c sluice.Charge) error {
 }
 
 // Settle replaces the cost of a charge, where it was granted. See sluice.Store.
+// Errors are as in sluice.Store.
 func (s *Store) Settle(ctx context.Context, c sluice.Charge, actual int64) error {
 	switch s.grantor(&c) {
 	case byLocal:

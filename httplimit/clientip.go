@@ -67,6 +67,7 @@ type ClientIP struct {
 }
 
 // NewClientIP returns a finder of client addresses.
+// The error names the option, and what to give.
 func NewClientIP(o ClientIPOptions) (*ClientIP, error) {
 	c := &ClientIP{unix: o.TrustUnix, header: textproto.CanonicalMIMEHeaderKey(o.Header), hops: o.MaxHops, prefix: o.IPv6Prefix}
 	if c.header == "" {

@@ -67,6 +67,7 @@ type PolicyOptions struct {
 }
 
 // NewPolicyDecider returns a decider by the rules of a policy.
+// The error names the option, and what to give.
 func NewPolicyDecider(o PolicyOptions) (*Decider, error) {
 	switch {
 	case o.Policy == nil:
@@ -126,6 +127,7 @@ type KeyOptions struct {
 }
 
 // NewKeyDecider returns a decider by limits that hold for each key.
+// The error names the option, and what to give.
 func NewKeyDecider(o KeyOptions) (*Decider, error) {
 	rules, err := edge(o.ClientIP).Decider(o.Store, policy.Rule{
 		Limits: o.Limits, Key: o.Key, MaxWait: o.MaxWait, Ban: o.Ban, BanShared: o.BanShared, OnStoreError: o.OnStoreError,
@@ -256,6 +258,7 @@ func HasMark(r *http.Request, p *policy.Policy) bool {
 // The client is the peer of the connection; an IPv6 client is its /64 network. No header that a client
 // can write chooses another budget. Behind a proxy all requests come from one peer: use NewKeyDecider
 // there, with a ClientIP.
+// The error reports a rate that is not one.
 func PerClient(rate string) (func(next http.Handler) http.Handler, error) {
 	r, err := sluice.ParseRate(rate)
 	if err != nil {

@@ -72,6 +72,7 @@ type Headers struct {
 }
 
 // NewHeaders returns a writer of headers.
+// The error names the option, and what to give.
 func NewHeaders(o HeaderOptions) (*Headers, error) {
 	h := &Headers{o: o}
 	switch {

@@ -29,6 +29,7 @@ type Middleware struct {
 }
 
 // New returns a middleware that carries out the verdicts of d.
+// The error names the option, and what to give.
 func New(d *Decider, o Options) (*Middleware, error) {
 	if d == nil {
 		return nil, errors.New("httplimit: New has no Decider; make one with NewKeyDecider or NewPolicyDecider")

@@ -164,6 +164,7 @@ func (s *Store) BanKey(_ context.Context, l *sluice.Limit, k sluice.Key, d time.
 }
 
 // LiftBan ends the ban of a key. See sluice.Banner.
+// Errors are as in sluice.Store, and sluice.ErrClosed.
 func (s *Store) LiftBan(_ context.Context, l *sluice.Limit, k sluice.Key) (bool, error) {
 	if l == nil {
 		return false, &sluice.RequestError{Problem: "has no limit"}
@@ -185,6 +186,7 @@ func (s *Store) LiftBan(_ context.Context, l *sluice.Limit, k sluice.Key) (bool,
 
 // ListBans returns a page of the bans in force. See sluice.Banner. A ban is not listed if there
 // was no room for its text: see Stats.Unlisted.
+// Errors are as in sluice.Store, and sluice.ErrClosed.
 func (s *Store) ListBans(_ context.Context, q sluice.BanQuery) (sluice.BanPage, error) {
 	var page sluice.BanPage
 	q, err := translate.CompleteBanQuery(q)

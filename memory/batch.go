@@ -31,6 +31,7 @@ type item struct {
 }
 
 // DecideAll decides several requests as one. See sluice.Store.
+// Errors are as in Decide.
 func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
 	if len(out) != len(rs) {
 		return fmt.Errorf("memory: DecideAll has %d requests and room for %d decisions; give as many", len(rs), len(out))

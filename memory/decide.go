@@ -29,6 +29,7 @@ func (s *Store) Decide(_ context.Context, r sluice.Request) (d sluice.Decision, 
 }
 
 // Take decides a request for cost units and nothing else. See driver.Taker.
+// Errors are as in Decide.
 func (s *Store) Take(ctx context.Context, l *sluice.Limit, k sluice.Key, cost int64) (d sluice.Decision, err error) {
 	if l != nil && cost >= 0 {
 		v := s.versions.cached(l)

@@ -10,6 +10,7 @@ import (
 )
 
 // Cancel gives back what a charge took. See sluice.Store.
+// Errors are as in sluice.Store, and sluice.ErrClosed.
 func (s *Store) Cancel(_ context.Context, c sluice.Charge) error {
 	if err := translate.CheckCancel(&c); err != nil {
 		return err
@@ -25,6 +26,7 @@ func (s *Store) Cancel(_ context.Context, c sluice.Charge) error {
 }
 
 // Settle replaces the cost of a charge by the actual cost. See sluice.Store.
+// Errors are as in sluice.Store, and sluice.ErrClosed.
 func (s *Store) Settle(_ context.Context, c sluice.Charge, actual int64) error {
 	if err := translate.CheckSettle(&c, actual); err != nil {
 		return err
@@ -40,6 +42,7 @@ func (s *Store) Settle(_ context.Context, c sluice.Charge, actual int64) error {
 }
 
 // Release ends a lease. See sluice.Store.
+// Errors are as in sluice.Store, and sluice.ErrClosed.
 func (s *Store) Release(_ context.Context, c sluice.Charge, latency time.Duration) error {
 	if err := translate.CheckRelease(&c); err != nil {
 		return err
@@ -135,6 +138,7 @@ func (s *Store) lockAt(p *location) (bool, error) {
 }
 
 // Reset forgets the state of a limit's key, and its ban. See sluice.Store.
+// Errors are as in sluice.Store, and sluice.ErrClosed.
 func (s *Store) Reset(_ context.Context, l *sluice.Limit, k sluice.Key) error {
 	if l == nil {
 		return &sluice.RequestError{Problem: "has no limit"}

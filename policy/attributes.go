@@ -11,6 +11,7 @@ import (
 
 // Attributes describe a request to a policy. Edges fill them in once for each request. The policy reads
 // only what its rules need, and keeps nothing.
+// They belong to one request, and are not safe for concurrent use.
 type Attributes struct {
 	// Method is the request's method, in upper case: see CheckMethod.
 	Method string
@@ -53,6 +54,7 @@ type Attributes struct {
 // Values finds the named parts of a request. ok is false for a missing part; an empty part is "" and
 // true. Names of headers are in the form of net/http's CanonicalHeaderKey. If requests can have
 // several values of a name, implement RepeatableValues too.
+// It belongs to one request, and need not be safe for concurrent use.
 type Values interface {
 	Header(name string) (value string, ok bool)
 	Cookie(name string) (value string, ok bool)
@@ -62,12 +64,14 @@ type Values interface {
 // ClaimValues is an optional interface of Values. It finds the claims of a token for FromClaim, such as
 // "sub" of a JWT. The edge, or a gateway in front of it, must have verified the token: clients choose
 // the claims of an unverified token.
+// It belongs to one request, and need not be safe for concurrent use.
 type ClaimValues interface {
 	Claim(name string) (value string, ok bool)
 }
 
 // AttributeValues is an optional interface of Values. It finds named values of other kinds: values of a
 // protocol that is not HTTP, or the edge's own values.
+// It belongs to one request, and need not be safe for concurrent use.
 type AttributeValues interface {
 	Attribute(name string) (value string, ok bool)
 }
@@ -114,11 +118,13 @@ const (
 type Found struct {
 	// First and Last are the first and the last value. Both are the only value for CountOne.
 	First, Last string
-	Count       Count
+	// Count says how many values there are.
+	Count Count
 }
 
 // RepeatableValues is the interface of Values whose requests can have a value several times. Edges of
 // HTTP implement it. A policy treats values of other edges as single.
+// It belongs to one request, and need not be safe for concurrent use.
 type RepeatableValues interface {
 	Values
 	// Read returns the value of a header, cookie, parameter or claim.

@@ -23,6 +23,7 @@ func New(o Options) (*Policy, error) {
 // Single compiles a policy of one rule. The rule needs no name. Its limits keep their own names, which
 // must differ because state is kept under them. Single is for programs that have limits and a key, and
 // no rules.
+// The error joins a *RuleError for each mistake.
 func Single(r Rule) (*Policy, error) {
 	c := &compiler{options: Options{Rules: []Rule{r}, OnStoreError: r.OnStoreError}, index: -1, single: true}
 	return c.policy()

@@ -57,27 +57,27 @@ func (d *Decider) Peek(ctx context.Context, a *Attributes) Verdict {
 	return d.Policy().Peek(ctx, d.store, a)
 }
 
-// DecideRule decides all limits of one rule; see Policy.DecideRule.
+// DecideRule decides all limits of one rule; see Policy.DecideRule, which has the same errors.
 func (d *Decider) DecideRule(ctx context.Context, q RuleRequest) (Verdict, error) {
 	return d.Policy().DecideRule(ctx, d.store, q)
 }
 
-// Reset forgets what a key of a rule has used; see Policy.Reset.
+// Reset forgets what a key of a rule has used; see Policy.Reset, which has the same errors.
 func (d *Decider) Reset(ctx context.Context, rule string, key ...string) error {
 	return d.Policy().Reset(ctx, d.store, rule, key...)
 }
 
-// Ban bans a key of a rule by hand; see Policy.Ban.
+// Ban bans a key of a rule by hand; see Policy.Ban, which has the same errors.
 func (d *Decider) Ban(ctx context.Context, length time.Duration, rule string, key ...string) error {
 	return d.Policy().Ban(ctx, d.store, length, rule, key...)
 }
 
-// LiftBan ends the bans of a key of a rule; see Policy.LiftBan.
+// LiftBan ends the bans of a key of a rule; see Policy.LiftBan, which has the same errors.
 func (d *Decider) LiftBan(ctx context.Context, rule string, key ...string) (found bool, err error) {
 	return d.Policy().LiftBan(ctx, d.store, rule, key...)
 }
 
-// ListBans returns a page of the bans in force; see Policy.ListBans.
+// ListBans returns a page of the bans in force; see Policy.ListBans, which has the same errors.
 func (d *Decider) ListBans(ctx context.Context, q sluice.BanQuery) (bans []BannedKey, next string, err error) {
 	return d.Policy().ListBans(ctx, d.store, q)
 }

@@ -59,6 +59,7 @@ type Match struct {
 // the value must be present, whatever it is. If the request has several values, the rule applies if one of
 // them fulfills the condition; an exception and a class need all of them.
 type ValueMatch struct {
+	// Name is the name of the value, such as of a header.
 	Name string
 	// OneOf are values, compared exactly.
 	OneOf []string

@@ -62,8 +62,9 @@ func (p *Part) OnceRemedy() string {
 
 // Part is one part of a key. Make it with ClientIP, Header and so on, or read it with ParsePart. Keys
 // are injective: two requests have the same key only if all parts are the same, whatever bytes they
-// hold. No value is equal to a missing part.
+// hold. No value is equal to a missing part. A Part is a value, safe for concurrent use.
 type Part struct {
+	// Source is where the value comes from.
 	Source Source
 	// Name is the name of the header, cookie, parameter, segment, claim, attribute or function; or
 	// the constant; or the template.
@@ -156,6 +157,7 @@ func (p Part) String() string {
 // ParsePart reads a part: client_ip, path, route, method, host or global, or one with a name:
 // header:X-User, cookie:session, query:q, param:id, claim:sub, attribute:name, descriptor:key,
 // constant:text, or template:{client_ip}/{header:X-Tenant}.
+// The error shows the forms.
 func ParsePart(text string) (Part, error) {
 	word, name, hasName := strings.Cut(text, ":")
 	if word == "global" && !hasName {

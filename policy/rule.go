@@ -113,6 +113,7 @@ type Bandwidth struct {
 
 // Paced is a rule with a Bandwidth that applies to a request, and the key whose bytes are paced.
 type Paced struct {
+	// Rule is the rule, and Key is the key whose bytes are paced.
 	Rule *Rule
 	Key  sluice.Key
 }
@@ -181,7 +182,10 @@ type rule struct {
 }
 
 // StatusRange is a range of statuses, both ends included.
-type StatusRange struct{ From, To int }
+type StatusRange struct {
+	// From and To are the first and the last status, both included.
+	From, To int
+}
 
 // Status is the range of one status.
 func Status(code int) StatusRange { return StatusRange{code, code} }

@@ -42,6 +42,7 @@ func (t *Trace) Matches() bool {
 
 // TracedRule explains how one rule matches a request.
 type TracedRule struct {
+	// Rule is the rule.
 	Rule *Rule
 	// Unmet is the first condition that fails; nil if the request matches the rule.
 	Unmet *condition.Unmet
@@ -61,8 +62,10 @@ type TracedRule struct {
 // part. Repeated means that the request has the part several times, or in a spelling that not all services
 // read, and the part does not say which value counts.
 type KeyValue struct {
-	Part     Part
-	Value    string
+	// Part is the part, and Value is its value in the request.
+	Part  Part
+	Value string
+	// OK says that the request has the part, and Repeated that it has it several times or in an unclear spelling.
 	OK       bool
 	Repeated bool
 }

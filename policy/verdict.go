@@ -13,7 +13,9 @@ import (
 
 // Verdict is all decisions about a request folded into one action, with the
 // explanation. The zero Verdict allows, by no rule.
+// It belongs to one request, and is not safe for concurrent use.
 type Verdict struct {
+	// Action is what happens to the request.
 	Action Action
 	// Reason is the reason of the tightest decision, if limits decided. Otherwise it is ReasonNoRule if
 	// no rule matched, and ReasonStoreError if the store could not decide. ReasonMissingKey means that

@@ -11,6 +11,7 @@ import (
 )
 
 // File holds the rules of a file. It does not change.
+// It is safe for concurrent use.
 type File struct{ content content }
 
 // content is what is read of a file.
@@ -59,9 +60,11 @@ func Parse(name string, data []byte) (*File, error) {
 }
 
 // Policy returns the policy of the rules.
+// The error is an Errors.
 func (f *File) Policy() (*policy.Policy, error) { return f.content.Policy() }
 
 // PolicyOptions returns the rules as the options of a policy. A program can add to them.
+// The error is an Errors.
 func (f *File) PolicyOptions() (policy.Options, error) { return f.content.PolicyOptions() }
 
 // Files returns the paths of the other files that the file names: lists, overrides and

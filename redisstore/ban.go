@@ -16,6 +16,7 @@ import (
 var _ sluice.Banner = (*Store)(nil)
 
 // BanKey bans a key by hand, for all programs that share the prefix. See sluice.Banner.
+// Errors are as in sluice.Store, with the error of the server or the connection.
 func (s *Store) BanKey(ctx context.Context, l *sluice.Limit, k sluice.Key, d time.Duration) error {
 	if err := translate.CheckBan(l, d); err != nil {
 		return err
@@ -25,6 +26,7 @@ func (s *Store) BanKey(ctx context.Context, l *sluice.Limit, k sluice.Key, d tim
 }
 
 // LiftBan ends the ban of a key. See sluice.Banner.
+// Errors are as in sluice.Store, with the error of the server or the connection.
 func (s *Store) LiftBan(ctx context.Context, l *sluice.Limit, k sluice.Key) (bool, error) {
 	if l == nil {
 		return false, &sluice.RequestError{Problem: "has no limit"}
@@ -54,6 +56,7 @@ const (
 // It goes through all keys of the server with SCAN. A page ends after ten milliseconds, or
 // when it has at least as many bans as the query wants. A ban may be on two pages, and on
 // none while a cluster moves slots. Keys that are kept as a digest are listed as a digest.
+// Errors are as in sluice.Store, with the error of the server or the connection.
 func (s *Store) ListBans(ctx context.Context, q sluice.BanQuery) (sluice.BanPage, error) {
 	var page sluice.BanPage
 	q, err := translate.CompleteBanQuery(q)

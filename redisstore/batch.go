@@ -19,6 +19,7 @@ const maxBatch = 1000
 // On a cluster with keys in several slots, the slots are decided in parallel. If one slot
 // denies, the charges of the other slots are given back. Until then, other requests may be
 // denied because of these charges. A slot whose outcome is unknown is not given back.
+// Errors are as in sluice.Store, with the error of the server or the connection.
 func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
 	if len(out) != len(rs) {
 		return fmt.Errorf("redisstore: DecideAll has %d requests and room for %d decisions; give as many", len(rs), len(out))

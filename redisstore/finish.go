@@ -21,6 +21,7 @@ const (
 )
 
 // Cancel gives back what a charge took. See sluice.Store.
+// Errors are as in sluice.Store, with the error of the server or the connection.
 func (s *Store) Cancel(ctx context.Context, c sluice.Charge) error {
 	if err := translate.CheckCancel(&c); err != nil {
 		return err
@@ -34,6 +35,7 @@ func (s *Store) Cancel(ctx context.Context, c sluice.Charge) error {
 }
 
 // Settle replaces the cost of a charge by the actual one. See sluice.Store.
+// Errors are as in sluice.Store, with the error of the server or the connection.
 func (s *Store) Settle(ctx context.Context, c sluice.Charge, actual int64) error {
 	if err := translate.CheckSettle(&c, actual); err != nil {
 		return err
@@ -43,6 +45,7 @@ func (s *Store) Settle(ctx context.Context, c sluice.Charge, actual int64) error
 }
 
 // Release ends a lease. See sluice.Store.
+// Errors are as in sluice.Store, with the error of the server or the connection.
 func (s *Store) Release(ctx context.Context, c sluice.Charge, latency time.Duration) error {
 	if err := translate.CheckRelease(&c); err != nil {
 		return err

@@ -112,6 +112,7 @@ func (s *Store) stateKey(l *limit, k sluice.Key) string {
 func (s *Store) banKey(l *limit, k sluice.Key) string { return s.names.stem(k) + l.ban }
 
 // Decide decides one request by one call. See sluice.Store.
+// Errors are as in sluice.Store, with the error of the server or the connection.
 func (s *Store) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, error) {
 	if err := r.Check(); err != nil {
 		return sluice.Decision{}, err
