@@ -54,6 +54,8 @@ func TestOnlyAFailedTestCatchesAMutation(t *testing.T) {
 		caught       bool
 	}{
 		{"failed", `{"Action":"run","Test":"TestA"}` + "\n" + `{"Action":"fail","Test":"TestA"}`, broken, true},
+		{"never ended", `{"Action":"run","Test":"TestA"}` + "\n" + `{"Action":"output","Test":"TestA","Output":"panic: test timed out"}`, broken, true},
+		{"another test ended the program", `{"Action":"run","Test":"TestA"}` + "\n" + `{"Action":"pass","Test":"TestA"}`, broken, false},
 		{"passed", `{"Action":"run","Test":"TestA"}` + "\n" + `{"Action":"pass","Test":"TestA"}`, nil, false},
 		{"another test failed", `{"Action":"fail","Test":"TestB"}`, broken, false},
 		{"skipped", `{"Action":"run","Test":"TestA"}` + "\n" + `{"Action":"skip","Test":"TestA"}`, nil, false},

@@ -18,8 +18,13 @@ var ofRequests = []mutation{
 		"httplimit TestClientIP",
 	},
 	{
-		"an element of a list is read whatever clients put before it", "httplimit/chain.go",
-		"	longestElement = 512", "	longestElement = 32",
+		"only the end of a list is read, to a number of proxies", "httplimit/clientip.go",
+		"	for range c.hops {", "	for range 1 << 30 {",
+		"httplimit TestForwardedForOfAnyLength",
+	},
+	{
+		"only the end of a list is read, to a number of empty elements", "httplimit/chain.go",
+		"	mostEmpty = 16", "	mostEmpty = 1 << 30",
 		"httplimit TestForwardedForOfAnyLength",
 	},
 	{

@@ -138,10 +138,7 @@ var nightly = map[string][]string{
 
 // harnesses are the packages whose tests only `make nightly` runs: they measure, or they test the code of other tests, which
 // fail by day if it does not work.
-var harnesses = []string{
-	"bench/floor", "bench/inprocess", "bench/overapi", "bench/overdoors", "bench/overfleet", "bench/overproxy", "bench/overredis",
-	"bench/peers", "checks/fleet", "checks/process", "checks/program", "checks/redistest",
-}
+var harnesses = []string{"bench", "checks/fleet", "checks/process", "checks/program", "checks/redistest"}
 
 // equipped are the packages whose tests need servers or other packages of the system. `make quick` leaves them out.
 var equipped = []string{
@@ -175,8 +172,11 @@ type run struct {
 	used time.Duration // processor time, with the programs that the tests started
 }
 
-// rooted are the tests that need root, which `make quick` leaves out too.
-var rooted = map[string][]string{"server/internal/cli": {"TestStartsOnAFullDisk"}}
+// slow are the tests that `make quick` leaves out too: one needs root, and the others take seconds of processor time.
+var slow = map[string][]string{
+	"server/internal/cli":    {"TestStartsOnAFullDisk"},
+	"server/internal/config": {"TestBombs", "TestManyDescriptors"},
+}
 
 // A tier is a part of the tests.
 type tier string
@@ -198,7 +198,7 @@ func plan(packages []string, t tier, picked bool) (chains [][]run, last []run) {
 	case picked:
 		return [][]run{used(raced(packages)), used(unraced(packages))}, nil
 	case t == quick:
-		r := run{name: "quick tests", packages: without(rest, equipped), flags: []string{"-skip", names(lone, timed, nightly, rooted)}}
+		r := run{name: "quick tests", packages: without(rest, equipped), flags: []string{"-skip", names(lone, timed, nightly, slow)}}
 		return [][]run{used(r)}, nil
 	case t == night:
 		last = []run{

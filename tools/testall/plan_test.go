@@ -128,7 +128,7 @@ func TestTablesNameTests(t *testing.T) {
 			t.Errorf("%s has no reason to run without the race detector", room)
 		}
 	}
-	for name, table := range map[string]map[string][]string{"crowded": crowded, "lone": lone, "timed": timed, "narrow": narrow, "nightly": nightly, "rooted": rooted} {
+	for name, table := range map[string]map[string][]string{"crowded": crowded, "lone": lone, "timed": timed, "narrow": narrow, "nightly": nightly, "slow": slow} {
 		for room, tests := range table {
 			if _, found := plain[room]; slices.Contains([]string{"crowded", "lone"}, name) && found != (name == "crowded") {
 				t.Errorf("%s must not be in the table %s", room, name)

@@ -336,6 +336,28 @@ func TestWaitsForTheWriter(t *testing.T) {
 	}
 }
 
+// A change is reported only after a second look has found the same content: a writer may pause for longer than events do.
+func TestAChangeMustStay(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("one")
+	w := New(Options{Path: path, Most: 100})
+	defer w.Close()
+	for _, step := range []struct {
+		text string
+		want outcome
+	}{{"one", same}, {"t", changing}, {"tw", changing}, {"two", changing}, {"two", settled}, {"two", same}, {"one", changing}, {"two", same}} {
+		write(step.text)
+		if got := w.look(); got != step.want {
+			t.Errorf("a look finds %q: %d, want %d", step.text, got, step.want)
+		}
+	}
+}
+
 // A folder changes when files come and go, in it and in its folders, and when a link on the way to it is replaced.
 func TestFoldersAreWatched(t *testing.T) {
 	s := &scene{t: t, dir: t.TempDir(), path: "current/config", changes: make(chan string, 100)}

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -49,6 +51,7 @@ func TestBoundsAbandonedRequests(t *testing.T) {
 				ended.Add(1)
 			})
 			abandoned := NewAbandoned(AbandonedOptions{Most: 2, Wait: wait})
+			t.Cleanup(abandoned.Close) // or the service would wait for requests that stay
 			f := depending(t, s.URL, abandoned)
 			var clients []*wire
 			for range 5 {
@@ -132,8 +135,8 @@ func TestForwardsNothingForClientsThatLeft(t *testing.T) {
 		second <- err
 	}()
 	p.leave()
-	if err := <-second; err == nil || p.wasSent() {
-		t.Errorf("sent: %t, %v", p.wasSent(), err)
+	if err := <-second; err == nil || p.wasSent() || !errors.Is(context.Cause(ctx), errAbandoned) {
+		t.Errorf("sent: %t, %v; want the request to end with its client, unsent", p.wasSent(), err)
 	}
 	close(over)
 	<-first

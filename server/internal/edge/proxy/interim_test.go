@@ -50,7 +50,7 @@ func TestInterimAnswersLoseTheHeadersOfAHop(t *testing.T) {
 
 // An answer to a request for an upgrade is held to the rules of the others.
 func TestAnswersToUpgrades(t *testing.T) {
-	hint := "HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n"
+	const hint, most = "HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n", 64
 	for name, c := range map[string]struct {
 		answer string
 		hints  int
@@ -59,9 +59,9 @@ func TestAnswersToUpgrades(t *testing.T) {
 		"another answer":  {ok, 0, "200"},
 		"status 099":      {"HTTP/1.1 099 Low\r\nContent-Length: 2\r\n\r\nok", 0, "502"},
 		"status 000":      {"HTTP/1.1 000 None\r\nContent-Length: 2\r\n\r\nok", 0, "502"},
-		"interim answers": {strings.Repeat(hint, mostInterim) + ok, mostInterim, "200"},
-		"interim answers and an answer without a status": {strings.Repeat(hint, mostInterim+1) + "HTTP/1.1 20 Low\r\nContent-Length: 2\r\n\r\nok", mostInterim, "502"},
-		"endless interim answers":                        {strings.Repeat(hint, 20_000) + ok, mostInterim, "502"},
+		"interim answers": {strings.Repeat(hint, most) + ok, most, "200"},
+		"interim answers and an answer without a status": {strings.Repeat(hint, most+1) + "HTTP/1.1 20 Low\r\nContent-Length: 2\r\n\r\nok", most, "502"},
+		"endless interim answers":                        {strings.Repeat(hint, 20_000) + ok, most, "502"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := dial(t, playing(t, c.answer))
