@@ -17,7 +17,6 @@ import (
 
 // TestAudit makes each change by its real call, as an operator and as a stranger.
 func TestAudit(t *testing.T) {
-	t.Parallel()
 	const token = "the-token-of-operators"
 	file := filepath.Join(t.TempDir(), "audit.log")
 	text := free + "audit: {file: " + file + "}\n" + `rules:

@@ -147,14 +147,14 @@ func TestUnknownOutcomesStayCharged(t *testing.T) {
 		"within the body":        {"/login", "POST /login?status=200 HTTP/1.1\r\nHost: shop.example\r\nContent-Length: 10\r\n\r\n123", 2},
 		"a malformed chunk":      {"/login", "POST /login?status=200 HTTP/1.1\r\n" + chunked + "3\r\nabc\r\nzz\r\n", 2},
 		"a stalled body":         {"/login", "POST /login?status=200&work=60000 HTTP/1.1\r\n" + chunked + "3\r\nabc\r\n", 2},
-		"before the permission":  {"/login", "POST /login?status=401&work=100 HTTP/1.1\r\nExpect: 100-continue\r\n" + chunked, 2},
-		"within the answer":      {"/size", get("/size?first=5&work=100&bytes=2"), 1_000_000 - 7}, // which comes to its end
-		"answer, unobserved":     {"/size", get("/size?first=5&work=100&bytes=2"), 1_000_000 - 1000},
-		"size, unobserved":       {"/size", get("/size?bytes=2&work=100"), 1_000_000 - 1000},
-		"status, unobserved":     {"/login", get("/login?status=200&work=100"), 2},
-		"within a large answer":  {"/size", get("/size?first=5&bytes=8000000&work=100"), -1},
-		"before a small answer":  {"/size", get("/size?bytes=5&work=100"), 1_000_000 - 5},
-		"within an event stream": {"/size", get("/size?type=text/event-stream&first=5&work=100&bytes=7000"), -1},
+		"before the permission":  {"/login", "POST /login?status=401&work=300 HTTP/1.1\r\nExpect: 100-continue\r\n" + chunked, 2},
+		"within the answer":      {"/size", get("/size?first=5&work=300&bytes=2"), 1_000_000 - 7}, // which comes to its end
+		"answer, unobserved":     {"/size", get("/size?first=5&work=300&bytes=2"), 1_000_000 - 1000},
+		"size, unobserved":       {"/size", get("/size?bytes=2&work=300"), 1_000_000 - 1000},
+		"status, unobserved":     {"/login", get("/login?status=200&work=300"), 2},
+		"within a large answer":  {"/size", get("/size?first=5&bytes=8000000&work=300"), -1},
+		"before a small answer":  {"/size", get("/size?bytes=5&work=300"), 1_000_000 - 5},
+		"within an event stream": {"/size", get("/size?type=text/event-stream&first=5&work=300&bytes=7000"), -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -26,7 +26,7 @@ import (
 const patience = 20 * time.Second
 
 // together is how many tests run at once. Most of them wait for time, so it does not depend on the processors.
-const together = "16"
+const together = "8"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(isService) != "" {
