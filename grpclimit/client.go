@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/gate"
-	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/denial"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -161,7 +161,7 @@ func (c *Client) admit(s *side, call *Call) (*gate.Admission, error) {
 			left = sluice.NoWait
 		}
 		e := s.enter(call, left)
-		wait := httplimit.RetryAfter(&e.verdict)
+		wait := denial.RetryAfter(&e.verdict)
 		if e.denied && wait < left && canWait(s.decider, &e.verdict, wait, time.Since(began)) && c.await(call.ctx, wait, &waits) {
 			continue
 		}

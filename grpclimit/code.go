@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/denial"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -66,7 +66,7 @@ func Code(v *policy.Verdict) codes.Code {
 	if errors.Is(v.Refused, sluice.ErrDeadline) && (v.Rule == nil || v.Rule.WhenLimited.Status == 0) {
 		return codes.ResourceExhausted // the deadline of the call is too near
 	}
-	if c := codeOf[httplimit.Status(v)]; c != codes.OK {
+	if c := codeOf[denial.Status(v)]; c != codes.OK {
 		return c
 	}
 	return codes.ResourceExhausted

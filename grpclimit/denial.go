@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/denial"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -25,7 +25,7 @@ func Status(c *Call, v *policy.Verdict) *status.Status { return statusAfter(c, v
 
 // statusAfter returns the status with a longer wait, and with ErrorInfo unless the domain is empty.
 func statusAfter(c *Call, v *policy.Verdict, jitter time.Duration, domain string) *status.Status {
-	wait := httplimit.RetryAfter(v)
+	wait := denial.RetryAfter(v)
 	s := status.New(Code(v), message(v, wait))
 	var details []protoadapt.MessageV1
 	if wait > 0 {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/denial"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -30,7 +31,7 @@ func (s *Server) report(c *Call, v *policy.Verdict) {
 // received a header cannot repeat the call by its retry policy.
 func (s *Server) refuse(c *Call, v *policy.Verdict) {
 	md := s.fields(v)
-	wait := httplimit.RetryAfter(v)
+	wait := denial.RetryAfter(v)
 	switch {
 	case s.o.MaxPushback < 0:
 	case wait > 0 && wait <= s.o.MaxPushback:

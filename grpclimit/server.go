@@ -55,7 +55,7 @@ type ServerOptions struct {
 	// panics has INTERNAL here, and a call that its client has left always counts. It is for all limits;
 	// rules have a setting of their own (policy.Rule.CountStatus). Default: all calls count.
 	Counts func(code codes.Code) bool
-	// Context lets handlers read the verdict by FromContext. Default: they cannot.
+	// Context lets handlers read the verdict by policy.FromContext. Default: they cannot.
 	Context bool
 	// OnVerdict is called once for each call and each limited message, with the final verdict. The call
 	// is after the wait, if there is one, and before the handler. took is how long the decision took,
@@ -185,7 +185,7 @@ func (s *Server) admit(c *Call) (p pass, err error) {
 	s.report(c, v)
 	p.admission, p.ctx = e.admission, passed(c, v, s.calls.decider.reserved(c, v.Policy()))
 	if s.o.Context {
-		p.ctx = NewContext(p.ctx, v)
+		p.ctx = policy.NewContext(p.ctx, v)
 	}
 	if e.admission.Settles() {
 		p.record, p.ctx = recording(p.ctx)
@@ -231,13 +231,4 @@ func atRate(function, name, rate string, part policy.Part) (*Decider, error) {
 		return nil, fmt.Errorf("grpclimit: %s: %w", function, err)
 	}
 	return NewKeyDecider(KeyOptions{Store: store, Limits: []*sluice.Limit{limit}, Key: []policy.Part{part}})
-}
-
-// FromContext returns the verdict from the context of a call, if the server keeps it there: see
-// ServerOptions.Context.
-func FromContext(ctx context.Context) (*policy.Verdict, bool) { return httplimit.FromContext(ctx) }
-
-// NewContext returns a context that holds a verdict for FromContext, for tests of handlers.
-func NewContext(ctx context.Context, v *policy.Verdict) context.Context {
-	return httplimit.NewContext(ctx, v)
 }

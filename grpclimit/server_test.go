@@ -229,7 +229,7 @@ func TestServerOptions(t *testing.T) {
 	d := keyed(sluice.TokenBucket{Rate: sluice.PerDay(1)})
 	var rest int64
 	s := &service{create: func(ctx context.Context, in *text) (*text, error) {
-		v, ok := grpclimit.FromContext(ctx)
+		v, ok := policy.FromContext(ctx)
 		if ok {
 			rest = v.Tightest.Remaining
 		}

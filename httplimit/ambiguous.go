@@ -1,7 +1,6 @@
 package httplimit
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 
@@ -85,12 +84,3 @@ func checkFields(h http.Header) error {
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' }
-
-// ambiguity returns why checkRequest refused a request, nil for other verdicts.
-func ambiguity(v *policy.Verdict) *policy.AttributeError {
-	var refused *policy.AttributeError
-	if v.Refused == nil || !errors.As(v.Refused, &refused) {
-		return nil
-	}
-	return refused
-}

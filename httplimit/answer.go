@@ -11,33 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/denial"
 	"github.com/sluicehq/sluice/policy"
 )
-
-// Status returns the status that fits a denial. If the rule has a status, it is that status. Otherwise
-// it is 400 if the request lacks a part of the key, has a negative cost, or is refused whatever the
-// rules say. It is 403 if no rule lets the request pass, or a list denies it. It is 503 if the limiter
-// cannot decide or has no room, and 429 if the client exceeds a limit.
-func Status(v *policy.Verdict) int {
-	switch {
-	case denies(v.Rule) && v.Rule.WhenLimited.Status != 0:
-		return v.Rule.WhenLimited.Status
-	case v.Missing != nil, isInvalid(v.Err), ambiguity(v) != nil:
-		return http.StatusBadRequest
-	case v.Reason == sluice.ReasonNoRule, v.Reason == sluice.ReasonListed:
-		return http.StatusForbidden
-	case isBusy(v):
-		return http.StatusServiceUnavailable
-	default:
-		return http.StatusTooManyRequests
-	}
-}
-
-// denies reports whether a rule refuses limited requests.
-func denies(r *policy.Rule) bool {
-	return r != nil && r.WhenLimited.Action != policy.Degrade && r.WhenLimited.Action != policy.Mark
-}
 
 // WriteDenied answers a request that is refused: as set in the rule, or with a problem document. If the
 // rule's file cannot be read, it writes a problem document and returns an error; the request is
@@ -51,38 +27,23 @@ func WriteDenied(w http.ResponseWriter, r *http.Request, v *policy.Verdict) erro
 		writeGRPC(w, r, v)
 		return nil
 	}
-	if !denies(v.Rule) {
-		NewProblem(v).Write(w)
+	if !denial.Denies(v.Rule) {
+		denial.NewProblem(v).Write(w)
 		return nil
 	}
 	answer := &v.Rule.WhenLimited
-	wait := waitOf(w.Header(), RetryAfter(v))
+	wait := waitOf(w.Header(), denial.RetryAfter(v))
 	content, contentType, err := body(answer, wait, v.Rule.Name)
 	if err != nil || content == nil {
 		setHeader(w.Header(), answer, wait, v.Rule.Name)
-		NewProblem(v).Write(w)
+		denial.NewProblem(v).Write(w)
 		return err
 	}
-	setRefusal(w.Header(), contentType, len(content))
+	denial.SetHeaders(w.Header(), contentType, len(content))
 	setHeader(w.Header(), answer, wait, v.Rule.Name)
-	w.WriteHeader(Status(v))
+	w.WriteHeader(denial.Status(v))
 	_, _ = w.Write(content) // a client that is gone needs no answer
 	return nil
-}
-
-// send sends a refusal.
-func send(w http.ResponseWriter, status int, contentType string, body []byte) {
-	setRefusal(w.Header(), contentType, len(body))
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that is gone needs no answer
-}
-
-// setRefusal sets the headers of a refusal.
-func setRefusal(h http.Header, contentType string, length int) {
-	values := &[4]string{contentType, strconv.Itoa(length), "no-store", "nosniff"}
-	for i, name := range [...]string{"Content-Type", "Content-Length", "Cache-Control", "X-Content-Type-Options"} {
-		h[name] = values[i : i+1 : i+1]
-	}
 }
 
 // WriteDegraded answers a degraded request that is not passed on, as set in the rule that degraded
@@ -93,7 +54,7 @@ func WriteDegraded(w http.ResponseWriter, _ *http.Request, v *policy.Verdict) er
 	wait := waitOf(h, advisoryWait(v, v.Degrade))
 	content, contentType, err := body(answer, wait, v.Degrade.Name)
 	if err != nil {
-		p := &Problem{Type: TypeReducedCapacity, Title: "Temporarily reduced capacity", Status: http.StatusServiceUnavailable}
+		p := &denial.Problem{Type: denial.TypeReducedCapacity, Title: "Temporarily reduced capacity", Status: http.StatusServiceUnavailable}
 		p.Write(w)
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/httplimit"
-	"github.com/sluicehq/sluice/internal/spelling"
+	"github.com/sluicehq/sluice/internal/denial"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -215,7 +215,7 @@ func ExampleOptions_onDenied() {
 	handler := must(httplimit.New(decider, httplimit.Options{
 		Headers: httplimit.HeaderOptions{Profile: httplimit.ProfileXRateLimit},
 		OnDenied: func(w http.ResponseWriter, _ *http.Request, v *policy.Verdict) {
-			w.WriteHeader(httplimit.Status(v))
+			w.WriteHeader(denial.Status(v))
 			fmt.Fprintf(w, "Come back in %s seconds.", w.Header().Get("Retry-After"))
 		},
 	})).Wrap(hello)
@@ -230,7 +230,7 @@ func ExampleOptions_onDenied() {
 }
 
 // A handler can respond with less when little of the limit remains.
-func ExampleFromContext() {
+func ExampleOptions_context() {
 	decider := must(httplimit.NewKeyDecider(httplimit.KeyOptions{
 		Store:  must(memory.New(memory.Options{Clock: noon})),
 		Limits: []*sluice.Limit{sluice.MustLimit("api", sluice.TokenBucket{Rate: sluice.PerMinute(2)})},
@@ -238,7 +238,7 @@ func ExampleFromContext() {
 	}))
 	handler := must(httplimit.New(decider, httplimit.Options{Context: true})).Wrap(
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if v, ok := httplimit.FromContext(r.Context()); ok && v.Tightest.Remaining == 0 {
+			if v, ok := policy.FromContext(r.Context()); ok && v.Tightest.Remaining == 0 {
 				fmt.Fprint(w, "hi")
 				return
 			}
@@ -280,16 +280,8 @@ func ExampleAttributes() {
 	a := httplimit.Attributes(r, nil)
 	q, _ := a.Values.Query("q")
 
-	fmt.Println(a.Method, spelling.Host(a.Host), policy.Paths{}.Clean(a.Path), a.ClientIP, q)
-	// Output: GET example.com /b 192.0.2.1 1
-}
-
-func ExampleProblem() {
-	w := httptest.NewRecorder()
-	p := httplimit.Problem{Type: httplimit.TypeBlank, Title: "Not Found", Status: http.StatusNotFound, Detail: "There is no such rule."}
-	p.Write(w)
-	fmt.Println(w.Code, w.Header().Get("Content-Type"), w.Body)
-	// Output: 404 application/problem+json {"type":"about:blank","title":"Not Found","status":404,"detail":"There is no such rule."}
+	fmt.Println(a.Method, a.Host, policy.Paths{}.Clean(a.Path), a.ClientIP, q)
+	// Output: GET Example.com:8080 /b 192.0.2.1 1
 }
 
 func ExampleMiddleware_bandwidth() {

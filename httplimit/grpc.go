@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluicehq/sluice/internal/denial"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -44,7 +45,7 @@ func GRPCStatus(r *http.Request, v *policy.Verdict) (code int, found bool) {
 	if !isGRPC(r) {
 		return 0, false
 	}
-	if code, found = grpcCodes[Status(v)]; !found {
+	if code, found = grpcCodes[denial.Status(v)]; !found {
 		code = resourceExhausted
 	}
 	return code, true
@@ -58,8 +59,8 @@ const maxPushback = 10 * time.Second
 func writeGRPC(w http.ResponseWriter, r *http.Request, v *policy.Verdict) {
 	h := w.Header()
 	code, _ := GRPCStatus(r, v)
-	wait := time.Duration(waitOf(h, RetryAfter(v))) * time.Second
-	p := NewProblem(v)
+	wait := time.Duration(waitOf(h, denial.RetryAfter(v))) * time.Second
+	p := denial.NewProblem(v)
 	text := p.Detail
 	if text == "" {
 		text = p.Title
@@ -67,7 +68,7 @@ func writeGRPC(w http.ResponseWriter, r *http.Request, v *policy.Verdict) {
 	if len(p.ViolatedPolicies) > 0 {
 		text += ": " + strings.Join(p.ViolatedPolicies, ", ")
 	}
-	if denies(v.Rule) {
+	if denial.Denies(v.Rule) {
 		answer := &v.Rule.WhenLimited
 		if answer.Body != "" {
 			text = expand(answer.Body, int64(wait/time.Second), v.Rule.Name)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/denial"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -108,9 +108,6 @@ func NewHeaders(o HeaderOptions) (*Headers, error) {
 	return h, nil
 }
 
-// outage is the time after which clients may come back if the limiter itself fails.
-const outage = time.Second
-
 // Set sets the headers of a verdict, and Retry-After for a denial that is not for ever. The headers of
 // ProfileIETF are lists: Set appends to them, so that several middlewares can add their own values.
 // If a fallback decided, because the store failed, Set leaves out what remains and when it resets: it is not known.
@@ -125,7 +122,7 @@ func (h *Headers) Set(dst http.Header, v *policy.Verdict) {
 		jitter = rand.N(h.o.Jitter + 1)
 	}
 	if denied {
-		if wait := RetryAfter(v); wait > 0 {
+		if wait := denial.RetryAfter(v); wait > 0 {
 			dst["Retry-After"] = []string{strconv.FormatInt(seconds(wait+jitter), 10)}
 		}
 	}
@@ -141,43 +138,9 @@ func (h *Headers) Set(dst http.Header, v *policy.Verdict) {
 	}
 }
 
-// RetryAfter returns the time after which a denied request may come back, zero if it never may. It is
-// for edges that are not HTTP: Headers.Set writes the same time. It is short for a concurrency limit,
-// whose units may be free at any moment.
-func RetryAfter(v *policy.Verdict) time.Duration {
-	if wait := shownWait(v); wait > 0 {
-		return wait
-	}
-	if v.Reason == sluice.ReasonStoreError || v.Reason == sluice.ReasonTableFull {
-		return outage
-	}
-	return 0
-}
-
-// shownWait returns the wait that headers show. A unit of a concurrency limit is certain to be
-// free when a lease has expired, and likely to be at any moment. So a refused client gets the
-// shortest wait that can be written, or the wait of another limit that refuses it.
-func shownWait(v *policy.Verdict) time.Duration {
-	wait := v.RetryAfter()
-	if v.TightestLimit == nil || v.Reason == sluice.ReasonBanned || !v.TightestLimit.IsConcurrency() {
-		return wait
-	}
-	wait = min(wait, time.Second)
-	for i := range v.Results {
-		m := &v.Results[i]
-		if m.Role != policy.RoleEnforced || m.Decision.Allowed || m.Request.Limit == nil {
-			continue
-		}
-		if m.Decision.Reason == sluice.ReasonBanned || !m.Request.Limit.IsConcurrency() {
-			wait = max(wait, m.Decision.RetryAfter)
-		}
-	}
-	return wait
-}
-
 func (h *Headers) setIETF(dst http.Header, v *policy.Verdict, jitter time.Duration) {
 	q := h.quotas.of(v.TightestLimit)
-	wait := shownWait(v)
+	wait := denial.ShownWait(v)
 	if v.Allowed() {
 		wait = q.more(&v.Tightest, floor(v))
 	}

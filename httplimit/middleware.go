@@ -171,7 +171,7 @@ func (m *Middleware) deny(w http.ResponseWriter, r *http.Request, v policy.Verdi
 // copy of the verdict.
 func (m *Middleware) prepare(r *http.Request, next http.Handler, v policy.Verdict) (*http.Request, http.Handler) {
 	if m.o.Context {
-		r = r.WithContext(NewContext(r.Context(), &v))
+		r = r.WithContext(policy.NewContext(r.Context(), &v))
 	}
 	if v.Degrade != nil {
 		next = m.degraded(&v, next)
@@ -250,19 +250,4 @@ func (b *countedBody) read() int64 {
 		return 0
 	}
 	return b.n.Load()
-}
-
-type contextKey struct{}
-
-// FromContext returns the verdict from the context of a request, if the middleware keeps it there: see
-// Options.Context.
-func FromContext(ctx context.Context) (*policy.Verdict, bool) {
-	v, ok := ctx.Value(contextKey{}).(*policy.Verdict)
-	return v, ok
-}
-
-// NewContext returns a context that holds a verdict for FromContext: for tests of handlers, and for
-// edges that do not use the middleware.
-func NewContext(ctx context.Context, v *policy.Verdict) context.Context {
-	return context.WithValue(ctx, contextKey{}, v)
 }

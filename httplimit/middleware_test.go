@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/denial"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -128,7 +129,7 @@ func TestSeveralLimits(t *testing.T) {
 	if v := decide(3); v.Allowed() || v.TightestLimit != hour || v.Reason != sluice.ReasonNever || v.RetryAfter() != 0 {
 		t.Errorf("more than fits: %+v", v)
 	}
-	if v := decide(-1); v.Allowed() || httplimit.Status(&v) != http.StatusBadRequest {
+	if v := decide(-1); v.Allowed() || denial.Status(&v) != http.StatusBadRequest {
 		t.Errorf("a negative cost: %+v", v)
 	}
 	if v := decide(0); v.Results[0].Decision.Remaining != 4 {
@@ -155,7 +156,7 @@ func TestOwnDenial(t *testing.T) {
 func TestVerdictInContext(t *testing.T) {
 	clock := int64(1e6)
 	var found *policy.Verdict
-	look := func(_ http.ResponseWriter, r *http.Request) { found, _ = httplimit.FromContext(r.Context()) }
+	look := func(_ http.ResponseWriter, r *http.Request) { found, _ = policy.FromContext(r.Context()) }
 	store := storeAt(t, &clock)
 	limited(t, store, sluice.FixedWindow{Rate: sluice.PerMinute(5)}, httplimit.Options{}, look).ServeHTTP(httptest.NewRecorder(), get("/"))
 	if found != nil {

@@ -47,7 +47,7 @@ type Options struct {
 	// panics has status 500 here, and a hijacked connection 101. It is for all limits; rules have a
 	// setting of their own (policy.Rule.CountStatus). Default: all requests count.
 	Counts func(status int) bool
-	// Context lets handlers read the verdict by FromContext, at the price of a copy
+	// Context lets handlers read the verdict by policy.FromContext, at the price of a copy
 	// of the request. Default: they cannot.
 	Context bool
 	// OnVerdict is called once for each request, with the final verdict. The call is after the wait, if

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/denial"
 	"github.com/sluicehq/sluice/internal/spelling"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -160,7 +161,7 @@ func TestAbsentHeaderIsExplicit(t *testing.T) {
 	absent, empty, present := get("/"), get("/", "X-User: "), get("/", "X-User: u")
 
 	for _, r := range []*http.Request{absent, empty} {
-		if _, v := decidedKey(t, r, header(policy.MissingDeny)); v.Allowed() || httplimit.Status(&v) != http.StatusBadRequest {
+		if _, v := decidedKey(t, r, header(policy.MissingDeny)); v.Allowed() || denial.Status(&v) != http.StatusBadRequest {
 			t.Errorf("to be denied: %+v", v)
 		}
 		if key, v := decidedKey(t, r, header(policy.MissingSkip)); !v.Allowed() || key.Len() != 0 || v.TightestLimit != nil {

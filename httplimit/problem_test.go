@@ -3,7 +3,6 @@ package httplimit_test
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
 	"reflect"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/gate"
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/denial"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -30,26 +30,26 @@ func TestProblems(t *testing.T) {
 		kind     string
 		violated []string
 	}{
-		{"limited", denied(sluice.ReasonLimited, nil), 429, httplimit.TypeQuotaExceeded, daily},
-		{"too soon", denied(sluice.ReasonTooSoon, nil), 429, httplimit.TypeQuotaExceeded, daily},
-		{"never", denied(sluice.ReasonNever, nil), 429, httplimit.TypeQuotaExceeded, daily},
-		{"banned", denied(sluice.ReasonBanned, nil), 429, httplimit.TypeAbnormalUsage, daily},
-		{"table full", denied(sluice.ReasonTableFull, nil), 503, httplimit.TypeReducedCapacity, nil},
-		{"delay too long", denied(sluice.ReasonLimited, gate.ErrTooLate), 429, httplimit.TypeQuotaExceeded, daily},
-		{"too many waiting", denied(sluice.ReasonLimited, gate.ErrTooManyWaiting), 503, httplimit.TypeReducedCapacity, nil},
-		{"deadline", denied(sluice.ReasonLimited, fmt.Errorf("x: %w", sluice.ErrDeadline)), 503, httplimit.TypeReducedCapacity, nil},
-		{"store error", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonStoreError}, 503, httplimit.TypeReducedCapacity, nil},
-		{"no rule", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNoRule}, 403, httplimit.TypeBlank, nil},
-		{"missing", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonMissingKey, Missing: &policy.Part{Name: "X-User"}}, 400, httplimit.TypeBlank, nil},
-		{"missing without a name", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonMissingKey, Missing: &policy.Part{}}, 400, httplimit.TypeBlank, nil},
-		{"invalid", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNever, Err: &sluice.RequestError{}}, 400, httplimit.TypeBlank, nil},
-		{"without limit results", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonLimited, TightestLimit: limit}, 429, httplimit.TypeQuotaExceeded, daily},
+		{"limited", denied(sluice.ReasonLimited, nil), 429, denial.TypeQuotaExceeded, daily},
+		{"too soon", denied(sluice.ReasonTooSoon, nil), 429, denial.TypeQuotaExceeded, daily},
+		{"never", denied(sluice.ReasonNever, nil), 429, denial.TypeQuotaExceeded, daily},
+		{"banned", denied(sluice.ReasonBanned, nil), 429, denial.TypeAbnormalUsage, daily},
+		{"table full", denied(sluice.ReasonTableFull, nil), 503, denial.TypeReducedCapacity, nil},
+		{"delay too long", denied(sluice.ReasonLimited, gate.ErrTooLate), 429, denial.TypeQuotaExceeded, daily},
+		{"too many waiting", denied(sluice.ReasonLimited, gate.ErrTooManyWaiting), 503, denial.TypeReducedCapacity, nil},
+		{"deadline", denied(sluice.ReasonLimited, fmt.Errorf("x: %w", sluice.ErrDeadline)), 503, denial.TypeReducedCapacity, nil},
+		{"store error", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonStoreError}, 503, denial.TypeReducedCapacity, nil},
+		{"no rule", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNoRule}, 403, denial.TypeBlank, nil},
+		{"missing", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonMissingKey, Missing: &policy.Part{Name: "X-User"}}, 400, denial.TypeBlank, nil},
+		{"missing without a name", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonMissingKey, Missing: &policy.Part{}}, 400, denial.TypeBlank, nil},
+		{"invalid", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNever, Err: &sluice.RequestError{}}, 400, denial.TypeBlank, nil},
+		{"without limit results", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonLimited, TightestLimit: limit}, 429, denial.TypeQuotaExceeded, daily},
 	} {
 		w := httptest.NewRecorder()
 		if err := httplimit.WriteDenied(w, get("/"), c.v); err != nil {
 			t.Error(err)
 		}
-		var p httplimit.Problem
+		var p denial.Problem
 		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
 			t.Errorf("%s: %v in %s", c.name, err, w.Body)
 			continue
@@ -94,32 +94,3 @@ func TestResponseOfTheRule(t *testing.T) {
 		t.Errorf("with a type: %v", w.Header())
 	}
 }
-
-// Problem.Write sends the same JSON as encoding/json.
-func FuzzProblem(f *testing.F) {
-	f.Add("about:blank", "Title", 429, "detail", "/i", "a", "b")
-	f.Add("", `"\`, 0, "<&>", "\x00\n", "é\xff", "\u2028")
-	f.Fuzz(func(t *testing.T, kind, title string, status int, detail, instance, a, b string) {
-		p := httplimit.Problem{Type: kind, Title: title, Status: status, Detail: detail, Instance: instance, ViolatedPolicies: []string{a, b}}
-		want, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := &keptBody{header: make(http.Header)}
-		p.Write(w)
-		if string(w.body) != string(want)+"\n" || w.status != status {
-			t.Fatalf("got %d %s; want %s", w.status, w.body, want)
-		}
-	})
-}
-
-// keptBody is a ResponseWriter that accepts any status.
-type keptBody struct {
-	header http.Header
-	status int
-	body   []byte
-}
-
-func (w *keptBody) Header() http.Header         { return w.header }
-func (w *keptBody) WriteHeader(status int)      { w.status = status }
-func (w *keptBody) Write(p []byte) (int, error) { w.body = append(w.body, p...); return len(p), nil }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/denial"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -116,7 +117,7 @@ func TestOneValueForAll(t *testing.T) {
 		if len(store.decided) == 1 {
 			got = store.decided[0].Key.Text()
 		}
-		if got != c.want || got == repeated && httplimit.Status(&v) != http.StatusBadRequest {
+		if got != c.want || got == repeated && denial.Status(&v) != http.StatusBadRequest {
 			t.Errorf("%s of ?%s %v is %q; want %q", &c.part, c.r.URL.RawQuery, c.r.Header, got, c.want)
 		}
 	}
@@ -169,7 +170,7 @@ func TestReadAllocatesNothing(t *testing.T) {
 func TestProblemOfRepeatedParts(t *testing.T) {
 	d := ruled(t, &recordingStore{}, httplimit.PolicyOptions{}, policy.Rule{Name: "r", Key: []policy.Part{policy.Query("k")}, Limits: hourly(1)})
 	v := d.Decide(get("/?k=1&k=2"))
-	if p := httplimit.NewProblem(&v); p.Status != http.StatusBadRequest || !strings.Contains(p.Detail, "several values") || !strings.Contains(p.Detail, " k,") {
+	if p := denial.NewProblem(&v); p.Status != http.StatusBadRequest || !strings.Contains(p.Detail, "several values") || !strings.Contains(p.Detail, " k,") {
 		t.Errorf("%+v", p)
 	}
 }
@@ -240,7 +241,7 @@ func TestServicesSeeWhatRulesRead(t *testing.T) {
 // A refusal because of an unclear token says which token would be read.
 func TestProblemOfAnUnclearToken(t *testing.T) {
 	v := policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonRepeatedKey, Missing: &policy.Part{Source: policy.FromClaim, Name: "sub"}}
-	if p := httplimit.NewProblem(&v); !strings.Contains(p.Detail, "Remedy: send one Authorization header, with Bearer and one token of three parts in base64url, without = or spaces.") {
+	if p := denial.NewProblem(&v); !strings.Contains(p.Detail, "Remedy: send one Authorization header, with Bearer and one token of three parts in base64url, without = or spaces.") {
 		t.Error(p.Detail)
 	}
 }

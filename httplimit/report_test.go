@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/denial"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -121,8 +122,8 @@ func TestReportsAreOneLine(t *testing.T) {
 		if v.Allowed() != (c.want == "") || !strings.HasPrefix(problem, c.want) || (problem == "") != (c.want == "") {
 			t.Errorf("%s %.80q %q: %q, want %q", c.q.Method, c.q.Target, c.q.Header, problem, c.want)
 		}
-		if !v.Allowed() && httplimit.Status(&v) != http.StatusBadRequest {
-			t.Errorf("%.80q: status %d", c.q.Target, httplimit.Status(&v))
+		if !v.Allowed() && denial.Status(&v) != http.StatusBadRequest {
+			t.Errorf("%.80q: status %d", c.q.Target, denial.Status(&v))
 		}
 	}
 }
@@ -183,7 +184,7 @@ func TestReportsWithOtherSpellings(t *testing.T) {
 		_, v := d.DecideReport(t.Context(), c.q)
 		status, cost := 200, int64(0)
 		if !v.Allowed() {
-			status = httplimit.Status(&v)
+			status = denial.Status(&v)
 		} else if len(v.Results) > 0 {
 			cost = v.Results[0].Request.Cost
 		}

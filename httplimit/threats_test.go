@@ -94,7 +94,7 @@ func sendRaw(t *testing.T, s *httptest.Server, targets []string) []string {
 // handler, so only the first statement holds for them.
 func TestSameHandlerSameKey(t *testing.T) {
 	keyIn := func(r *http.Request) string {
-		v, _ := httplimit.FromContext(r.Context())
+		v, _ := policy.FromContext(r.Context())
 		return v.Results[0].Request.Key.Text()
 	}
 	reached := func(w http.ResponseWriter, r *http.Request, handler string) {

@@ -89,7 +89,7 @@ func (s *site) passed(n int, method, path string, headers ...string) (allowed in
 
 // verdict is a handler that writes the verdict of its request in nginx's words.
 func verdict(rw http.ResponseWriter, r *http.Request) {
-	v, ok := httplimit.FromContext(r.Context())
+	v, ok := policy.FromContext(r.Context())
 	if !ok || len(v.Results) == 0 {
 		fmt.Fprint(rw, "-")
 		return

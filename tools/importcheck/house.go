@@ -30,6 +30,7 @@ const (
 	unmetRoom  = "internal/condition"
 	sourceRoom = "internal/source"
 	descriptor = "internal/descriptors"
+	denials    = "internal/denial"
 	keyedRoom  = "internal/keyed"
 	inPolicy   = "policy/internal/*"
 	fileReader = "internal/file/reader"
@@ -57,7 +58,7 @@ var (
 	ofRequests = []string{spellings, removals, sourceRoom, descriptor, unmetRoom}
 
 	// belowEdge is what an edge imports. It has no store.
-	belowEdge = join(ofRequests, []string{"httplimit", "gate", "bandwidth", "policy", domain})
+	belowEdge = join(ofRequests, []string{denials, "httplimit", "gate", "bandwidth", "policy", domain})
 
 	// stores hold state. Code takes a sluice.Store; only the server's app and cli choose one.
 	stores = []string{"memory", "redisstore", "hybrid", "guard", "rueidisstore", "goredisstore"}
@@ -105,13 +106,14 @@ var house = []room{
 	{"policy", join(belowPolicy, ofRequests, []string{inPolicy, faultRoom}), moduleOne, "policy decides through a sluice.Store; matchers and protocols are interfaces here"},
 	{"gate", []string{sourceRoom, "internal/retry", "bandwidth", "policy", domain}, moduleOne, "gate carries verdicts out; protocols belong to the edges"},
 	{keyedRoom, []string{sourceRoom, "policy", domain}, nil, "keyed makes deciders of options; requests and protocols belong to the edges"},
-	{"httplimit", join(ofRequests, []string{keyedRoom, "gate", "bandwidth", "policy", "memory", domain}), join(moduleOne, []string{"internal/ratetest"}), "httplimit translates to policy and gate; take a sluice.Store"},
+	{denials, []string{"gate", "policy", domain}, nil, "denial puts verdicts into answers; requests belong to the edges"},
+	{"httplimit", join(ofRequests, []string{keyedRoom, denials, "gate", "bandwidth", "policy", "memory", domain}), join(moduleOne, []string{"internal/ratetest"}), "httplimit translates to policy and gate; take a sluice.Store"},
 	{"examples", moduleOne, nil, "an example uses the library only"},
 
 	// Modules over the library.
 	{"rueidisstore", []string{"redisstore", domain}, moduleOne, "an adapter gives its client to redisstore, and does no more"},
 	{"goredisstore", []string{"redisstore", domain}, moduleOne, "an adapter gives its client to redisstore, and does no more"},
-	{"grpclimit", []string{keyedRoom, sourceRoom, spellings, descriptor, "httplimit", "gate", "policy", "memory", domain}, moduleOne, "grpclimit translates calls to policy and gate; take a sluice.Store"},
+	{"grpclimit", []string{keyedRoom, denials, sourceRoom, spellings, descriptor, "httplimit", "gate", "policy", "memory", domain}, moduleOne, "grpclimit translates calls to policy and gate; take a sluice.Store"},
 	{fileReader, []string{domain}, nil, "reader reads the settings of any room; give it what it needs as a tag or a method of the setting"},
 	{conditions, join(ofRequests, []string{fileReader, "policy", domain}), moduleOne, "expression is a matcher of policy"},
 	{fileRules, join(ofRequests, []string{fileReader, conditions, "policy", domain}), moduleOne, "rules has no setting of the server; put it into the room that it configures"},
@@ -132,7 +134,7 @@ var house = []room{
 	{saving, join(stores, []string{stateFile, observing, "policy", fileReader, "driver", domain, secrets, smallRooms}), join(moduleOne, []string{"policyfile"}), "the rooms of the store know no edges and no listeners; let app connect them"},
 	{storing, join(stores, []string{saving, stateFile, observing, inWords, secrets, wireTypes, "policy", domain}), nil, "the store of a server imports no edges and no listeners; let app connect them"},
 	{secrets, []string{fileReader}, nil, "secret reads files and variables that settings name"},
-	{observing, []string{descriptor, fileReader, secrets, "httplimit", "hybrid", "policy", domain, observing, smallRooms}, moduleOne, "what observes takes verdicts, texts and the figures of hybrid limits; it imports no other room that it observes"},
+	{observing, []string{descriptor, denials, fileReader, secrets, "httplimit", "hybrid", "policy", domain, observing, smallRooms}, moduleOne, "what observes takes verdicts, texts and the figures of hybrid limits; it imports no other room that it observes"},
 	{decisions, []string{descriptor, observing, wireTypes, "policy", domain}, nil, "observe connects its rooms; it gets verdicts from app"},
 	{pipelines, []string{"driver", domain}, moduleOne, "pipeline decides through a sluice.Store; policies and protocols belong to the edges"},
 	{reported, belowEdge, moduleOne, "gateway decides about the requests that gateways report; protocols belong to the edges"},

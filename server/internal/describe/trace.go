@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/internal/condition"
+	"github.com/sluicehq/sluice/internal/denial"
 	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -105,7 +105,7 @@ func consequences(r *policy.Rule, reason sluice.Reason, missing *policy.Part) []
 	add("paces", bandwidth(r.Bandwidth))
 	answered := *r
 	if answer := &answered.WhenLimited; answer.Action == policy.Deny && answer.Status == 0 {
-		answer.Status = httplimit.Status(&policy.Verdict{Action: policy.Deny, Reason: reason, Missing: missing})
+		answer.Status = denial.Status(&policy.Verdict{Action: policy.Deny, Reason: reason, Missing: missing})
 	}
 	add("otherwise", otherwise(&answered))
 	return lines

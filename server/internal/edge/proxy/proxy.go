@@ -19,7 +19,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/denial"
 	"github.com/sluicehq/sluice/server/internal/edge/proxy/direct"
 	"github.com/sluicehq/sluice/server/internal/edge/proxy/upstream"
 	"github.com/sluicehq/sluice/server/internal/observe/sampled"
@@ -294,7 +294,7 @@ func (p *Proxy) log(r *http.Request, f Failure, err error) {
 
 // problem answers instead of the upstream.
 func problem(w http.ResponseWriter, status int, detail string) {
-	p := httplimit.Problem{Type: httplimit.TypeBlank, Title: http.StatusText(status), Status: status, Detail: detail}
+	p := denial.Problem{Type: denial.TypeBlank, Title: http.StatusText(status), Status: status, Detail: detail}
 	p.Write(w)
 }
 

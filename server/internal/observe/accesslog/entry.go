@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/denial"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -58,7 +59,7 @@ func (x *entry) status() (status int, known bool) {
 	}
 	switch v := x.verdict; {
 	case !v.Allowed():
-		return httplimit.Status(v), true
+		return denial.Status(v), true
 	case v.Degrade != nil && v.Degrade.WhenLimited.Answers():
 		return cmp.Or(v.Degrade.WhenLimited.Status, http.StatusOK), true
 	default:

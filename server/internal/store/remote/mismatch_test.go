@@ -1,13 +1,14 @@
 package remote
 
 import (
-	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
 // answering returns the address of a server that gives the same answer to everything.

@@ -1,13 +1,11 @@
-package httplimit
+package denial
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strconv"
 
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/gate"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -57,8 +55,8 @@ func NewProblem(v *policy.Verdict) *Problem {
 		if v.Reason == sluice.ReasonRepeatedKey {
 			p.Detail += " Remedy: " + v.Missing.OnceRemedy() + "."
 		}
-	case ambiguity(v) != nil:
-		p.Detail = "The request's " + ambiguity(v).Attribute + " " + ambiguity(v).Problem + "."
+	case Ambiguity(v) != nil:
+		p.Detail = "The request's " + Ambiguity(v).Attribute + " " + Ambiguity(v).Problem + "."
 	case isInvalid(v.Err):
 		p.Detail = "The request's cost is less than nothing."
 	case v.Reason == sluice.ReasonNoRule:
@@ -139,19 +137,4 @@ func appendMember(dst []byte, before, s string) []byte {
 	dst = append(dst, '"')
 	dst = append(dst, s...)
 	return append(dst, '"')
-}
-
-// isInvalid reports whether the store got an impossible request.
-func isInvalid(err error) bool {
-	if err == nil {
-		return false
-	}
-	var invalid *sluice.RequestError
-	return errors.As(err, &invalid)
-}
-
-// isBusy reports whether the limiter is the cause of a denial, and not the client.
-func isBusy(v *policy.Verdict) bool {
-	return v.Reason == sluice.ReasonStoreError || v.Reason == sluice.ReasonTableFull ||
-		v.Refused != nil && (errors.Is(v.Refused, gate.ErrTooManyWaiting) || errors.Is(v.Refused, sluice.ErrDeadline))
 }
