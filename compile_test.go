@@ -39,8 +39,8 @@ func TestRatesThatMustBeAccepted(t *testing.T) {
 	}
 }
 
-// TestLargestBuckets: if a burst leaves little room for a debt, the default debt takes that room.
-func TestLargestBuckets(t *testing.T) {
+// TestDefaultDebtsFitBesideBursts: if a burst leaves little room for a debt, the default debt takes that room.
+func TestDefaultDebtsFitBesideBursts(t *testing.T) {
 	const most = 1<<53 - 2
 	p := sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.Per(1<<53, time.Microsecond)}).Params()
 	if p.Bucket.Burst != most || p.Bucket.Debt != 1 {

@@ -85,7 +85,7 @@ func (f *forgetful) Release(ctx context.Context, c sluice.Charge, latency time.D
 }
 
 // A release whose outcome is unknown is repeated until it is known. It ends its own lease only.
-func TestReleaseAgain(t *testing.T) {
+func TestReleaseUntilTheOutcomeIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, err := memory.New(memory.Options{})
 		if err != nil {

@@ -195,8 +195,8 @@ func TestLimitReports(t *testing.T) {
 	}
 }
 
-// TestDelays: without a MaxWait, a limit allows a request with a delay only if Delays is true.
-func TestDelays(t *testing.T) {
+// TestDelaysNeedConsent: without a MaxWait, a limit allows a request with a delay only if Delays is true.
+func TestDelaysNeedConsent(t *testing.T) {
 	for _, a := range []sluice.Algorithm{
 		sluice.TokenBucket{Rate: rate(t, "5/h"), Burst: 2},
 		sluice.TokenBucket{Rate: rate(t, "5/h"), Burst: 2, WarmUp: time.Second},

@@ -87,7 +87,7 @@ func pass(d time.Duration) { <-time.After(d) }
 
 var tenASecond = sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 3}
 
-func TestWait(t *testing.T) {
+func TestWaitTakesUnitsWhenTheyAreThere(t *testing.T) {
 	bubble(t, tenASecond, func(b *bench) {
 		ctx := b.Context()
 		done, cancel := context.WithCancel(ctx)

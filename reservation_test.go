@@ -28,7 +28,7 @@ func TestReserve(t *testing.T) {
 	})
 }
 
-func TestCancel(t *testing.T) {
+func TestCancelEndsAReservationOnce(t *testing.T) {
 	bubble(t, sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 2}, func(b *bench) {
 		ctx, ever := b.Context(), time.Hour
 		b.reserves(2, ever, 0)
@@ -91,7 +91,7 @@ func TestCancelTooLate(t *testing.T) {
 	}
 }
 
-func TestSettle(t *testing.T) {
+func TestSettleCreditsTheDifference(t *testing.T) {
 	for _, step := range []struct {
 		algorithm sluice.Algorithm
 		cost      int64

@@ -7,7 +7,7 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-func TestParseShare(t *testing.T) {
+func TestSharesAreFractions(t *testing.T) {
 	for text, want := range map[string]sluice.Share{
 		"1/4": {Of: 1, Parts: 4}, "2/8": {Of: 1, Parts: 4}, "0.25": {Of: 1, Parts: 4}, "25%": {Of: 1, Parts: 4},
 		"1": {Of: 1, Parts: 1}, "100%": {Of: 1, Parts: 1}, "0.29": {Of: 29, Parts: 100}, "12.5%": {Of: 1, Parts: 8},
@@ -34,7 +34,7 @@ func TestParseShare(t *testing.T) {
 	}
 }
 
-func TestFallback(t *testing.T) {
+func TestFallbacksInWords(t *testing.T) {
 	var got []string
 	for f := range sluice.FallbackLocal + 2 {
 		got = append(got, f.String())

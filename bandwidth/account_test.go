@@ -40,8 +40,8 @@ func TestReaderOwes(t *testing.T) {
 	})
 }
 
-// TestClose gives back what was paid for and has not moved, and ends the use.
-func TestClose(t *testing.T) {
+// TestCloseGivesBackWhatHasNotMoved gives back what was paid for and has not moved, and ends the use.
+func TestCloseGivesBackWhatHasNotMoved(t *testing.T) {
 	for name, make := range movers {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -280,8 +280,8 @@ func TestReadFrom(t *testing.T) {
 	})
 }
 
-// TestOptions names what is wrong with options.
-func TestOptions(t *testing.T) {
+// TestPacingOptionsAreRefused names what is wrong with options.
+func TestPacingOptionsAreRefused(t *testing.T) {
 	for want, o := range map[string]bandwidth.Options{
 		"bandwidth: Options.Store is missing": {Rate: sluice.PerSecond(1)},
 		"bandwidth: sluice: limit \"downloads\": Rate is missing": {

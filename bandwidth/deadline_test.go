@@ -61,8 +61,8 @@ func crowd(tb testing.TB, s sluice.Store, l *bandwidth.Limiter, n int64) {
 	}
 }
 
-// TestDeadline refuses at once what would wait beyond the deadline of the context.
-func TestDeadline(t *testing.T) {
+// TestRefusesToWaitBeyondTheDeadline refuses at once what would wait beyond the deadline of the context.
+func TestRefusesToWaitBeyondTheDeadline(t *testing.T) {
 	for name, make := range movers {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -33,8 +33,8 @@ func (s *failing) Decide(context.Context, sluice.Request) (sluice.Decision, erro
 
 func (*failing) Settle(context.Context, sluice.Charge, int64) error { return nil }
 
-// TestStoreErrors fails what the store does not decide, or lets it pass.
-func TestStoreErrors(t *testing.T) {
+// TestPacingWhileTheStoreFails fails what the store does not decide, or lets it pass.
+func TestPacingWhileTheStoreFails(t *testing.T) {
 	down := errors.New("the store is down")
 	for name, make := range movers {
 		s := &failing{err: down}
@@ -68,9 +68,9 @@ func TestStoreErrors(t *testing.T) {
 	}
 }
 
-// TestFallback paces by the fallback of a store that is down: at the share of this process,
+// TestPacesByTheFallback paces by the fallback of a store that is down: at the share of this process,
 // which holds less than a chunk, or not at all.
-func TestFallback(t *testing.T) {
+func TestPacesByTheFallback(t *testing.T) {
 	down := &failing{err: errors.New("the store is down")}
 	rate := sluice.PerSecond(1 * mB)
 	for name, make := range movers {

@@ -15,7 +15,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-func TestOptions(t *testing.T) {
+func TestGateOptionsAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		o    gate.Options
 		want string
@@ -46,7 +46,7 @@ func TestVerdictsThatNeedNothingHaveNoAdmission(t *testing.T) {
 }
 
 // Requests wait for the delay that the store returned.
-func TestDelay(t *testing.T) {
+func TestRequestsWaitForTheirDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		e := newEdge(t, bubbleStore(t), gate.Options{}, policy.Rule{Name: "r", Limits: limit(sluice.LeakyBucket{Rate: sluice.PerSecond(2), Queue: 2})})

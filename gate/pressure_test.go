@@ -18,7 +18,7 @@ func near(got, want, within float64) bool { return math.Abs(got-want) <= within*
 
 // Pressure is the last window's demand divided by what the limit allows in it. Denied requests
 // count too.
-func TestPressure(t *testing.T) {
+func TestPressureIsTheDemandOfAWindow(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		rule  policy.Rule

@@ -84,7 +84,7 @@ func TestSettlingOfAllCharges(t *testing.T) {
 }
 
 // Options.Counts applies to all rules.
-func TestCounts(t *testing.T) {
+func TestCountsApplyToAllRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := gate.Options{Counts: func(o policy.Outcome) bool { return o.Status == 401 }}
 		e := newEdge(t, bubbleStore(t), o, policy.Rule{Name: "r", Limits: limit(sluice.FixedWindow{Rate: sluice.PerHour(5)})})

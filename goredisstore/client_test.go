@@ -13,9 +13,9 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// TestExplain checks which errors of go-redis mean that a call was not sent. Error replies
+// TestGoredisErrorsBeforeSending checks which errors of go-redis mean that a call was not sent. Error replies
 // come from real servers, in checks/redis.
-func TestExplain(t *testing.T) {
+func TestGoredisErrorsBeforeSending(t *testing.T) {
 	tests := []struct {
 		err     error
 		read    bool // the arguments were read

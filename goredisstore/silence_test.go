@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestSilence is a table of when go-redis does not use an idle connection again, after a call on another connection.
-func TestSilence(t *testing.T) {
+// TestGoredisLeavesSilentConnections is a table of when go-redis does not use an idle connection again, after a call on another connection.
+func TestGoredisLeavesSilentConnections(t *testing.T) {
 	for name, c := range map[string]struct {
 		fails bool          // the call gives up after 50 ms
 		reads bool          // the server answers after that time

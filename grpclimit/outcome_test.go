@@ -21,7 +21,7 @@ import (
 )
 
 // A concurrency limit holds its lease while a call or stream lasts, whatever ends it.
-func TestLeases(t *testing.T) {
+func TestLeasesLastAsLongAsCalls(t *testing.T) {
 	d := keyed(sluice.Concurrency{Max: 1})
 	release := make(chan struct{})
 	s := &service{
@@ -83,7 +83,7 @@ func TestLeases(t *testing.T) {
 }
 
 // Only results with some codes count.
-func TestCounts(t *testing.T) {
+func TestOnlySomeCodesCount(t *testing.T) {
 	fails := codes.OK
 	s := &service{create: func(_ context.Context, in *text) (*text, error) { return in, status.Error(fails, "") }}
 	rule := policy.Rule{Name: "logins", Key: []policy.Part{policy.Global()}, Limits: []*sluice.Limit{perDay(2)}, CountStatus: []policy.StatusRange{policy.Status(401)}}

@@ -23,7 +23,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-func TestPerClient(t *testing.T) {
+func TestCallersHaveLimitsOfTheirOwn(t *testing.T) {
 	conn := serveTCP(t, &service{}, must(grpclimit.PerClient("2/d")))
 	want(t, call(t.Context(), conn), codes.OK)
 	stream := open(t.Context(), conn)
@@ -40,7 +40,7 @@ func TestPerClient(t *testing.T) {
 }
 
 // Marks and degraded calls reach handlers as metadata, which clients cannot send.
-func TestMarks(t *testing.T) {
+func TestMarksReachHandlersAsMetadata(t *testing.T) {
 	var got metadata.MD
 	s := &service{create: func(ctx context.Context, in *text) (*text, error) {
 		got, _ = metadata.FromIncomingContext(ctx)
@@ -120,7 +120,7 @@ func TestOneForgedMark(t *testing.T) {
 }
 
 // One policy applies to a call, also if another one comes in force while the call is decided: no forged mark passes by then.
-func TestReloadDuringADecision(t *testing.T) {
+func TestOnePolicyAppliesToACall(t *testing.T) {
 	var got metadata.MD
 	s := &service{create: func(ctx context.Context, in *text) (*text, error) {
 		got, _ = metadata.FromIncomingContext(ctx)

@@ -12,7 +12,7 @@ import (
 )
 
 // Calls wait in a queue. A call whose deadline is too near is refused at once, with the wait.
-func TestWait(t *testing.T) {
+func TestCallsWaitInAQueue(t *testing.T) {
 	conn := serve(t, &service{}, limited(t, keyed(sluice.LeakyBucket{Rate: sluice.PerSecond(20), Queue: 4}), grpclimit.ServerOptions{}))
 	began := time.Now()
 	for range 3 {

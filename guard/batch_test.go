@@ -17,7 +17,7 @@ import (
 )
 
 // Each request of a batch has its own fallback, and all are charged or none.
-func TestBatch(t *testing.T) {
+func TestEachRequestOfABatchHasItsFallback(t *testing.T) {
 	fallback := by(map[string]sluice.Fallback{
 		"local": sluice.FallbackLocal, "local too": sluice.FallbackLocal, "allow": sluice.FallbackAllow, "deny": sluice.FallbackDeny,
 	})

@@ -262,7 +262,7 @@ func TestStragglers(t *testing.T) {
 }
 
 // A store that panics has failed, and takes nobody with it.
-func TestPanic(t *testing.T) {
+func TestAPanicIsAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, inline := range []bool{false, true} {
 			h := build(t, guard.Options{Inline: inline})

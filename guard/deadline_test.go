@@ -16,7 +16,7 @@ import (
 
 // Whatever the store does, the answer is there by the deadline, and what is left behind
 // stays counted until it returns.
-func TestDeadline(t *testing.T) {
+func TestDecisionsComeByTheDeadline(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		inline bool
@@ -277,7 +277,7 @@ func TestCallersDeadlinesAmongOthers(t *testing.T) {
 }
 
 // A store that had its time and did not use it is failing, also for callers that left.
-func TestCallersLeave(t *testing.T) {
+func TestCallersThatLeaveShowAFailingStore(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		o     guard.Options

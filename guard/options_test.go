@@ -9,7 +9,7 @@ import (
 	"github.com/sluicehq/sluice/guard"
 )
 
-func TestOptions(t *testing.T) {
+func TestGuardOptionsAreRefused(t *testing.T) {
 	mem := newMemory(t, nil)
 	good, err := guard.New(guard.Options{Store: mem})
 	if err != nil {
@@ -42,7 +42,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-func TestWords(t *testing.T) {
+func TestBreakerStatesInWords(t *testing.T) {
 	var got []string
 	for s := guard.StateClosed; s <= guard.StateHalfOpen; s++ {
 		got = append(got, s.String())

@@ -188,8 +188,8 @@ func rateOf(t *testing.T, r io.Reader) float64 {
 	return rate
 }
 
-// TestBandwidthDown downloads over HTTP: bytes that a handler writes, and a file that the kernel sends.
-func TestBandwidthDown(t *testing.T) {
+// TestDownloadsKeepTheRate downloads over HTTP: bytes that a handler writes, and a file that the kernel sends.
+func TestDownloadsKeepTheRate(t *testing.T) {
 	t.Parallel()
 	const rate = 50 * megabyte
 	file := filepath.Join(t.TempDir(), "file")
@@ -221,8 +221,8 @@ func TestBandwidthDown(t *testing.T) {
 	}
 }
 
-// TestBandwidthUp uploads over HTTP.
-func TestBandwidthUp(t *testing.T) {
+// TestUploadsKeepTheRate uploads over HTTP.
+func TestUploadsKeepTheRate(t *testing.T) {
 	const rate = 20 * megabyte
 	seen := make(chan float64, 1)
 	s := httptest.NewServer(pacing(t, policy.Bandwidth{Up: sluice.PerSecond(rate)}, func(_ http.ResponseWriter, r *http.Request) {

@@ -43,7 +43,7 @@ func result(l *sluice.Limit, d sluice.Decision) policy.LimitResult {
 	return policy.LimitResult{Request: sluice.Request{Limit: l, Cost: 1}, Decision: d}
 }
 
-func TestHeaders(t *testing.T) {
+func TestHeadersOfEachProfile(t *testing.T) {
 	bucket := sluice.MustLimit("burst", sluice.TokenBucket{Rate: sluice.PerMinute(100), Burst: 20})
 	daily := sluice.MustLimit("daily", sluice.FixedWindow{Rate: sluice.PerDay(1000)})
 	passed := verdict(0,

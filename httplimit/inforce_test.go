@@ -10,7 +10,7 @@ import (
 )
 
 // One policy applies to a request, also if another one comes in force while the request is decided: no forged mark passes by then.
-func TestReloadDuringADecision(t *testing.T) {
+func TestOnePolicyAppliesToARequest(t *testing.T) {
 	clock := int64(1e6)
 	key := []policy.Part{policy.Global()}
 	marks, err := policy.New(policy.Options{Rules: []policy.Rule{{

@@ -86,7 +86,7 @@ func TestMiddleware(t *testing.T) {
 	}
 }
 
-func TestOptions(t *testing.T) {
+func TestMiddlewareOptionsAreRefused(t *testing.T) {
 	d := keyed(t, httplimit.KeyOptions{
 		Store: &recordingStore{}, Limits: []*sluice.Limit{sluice.MustLimit("l", sluice.FixedWindow{Rate: sluice.PerSecond(1)})},
 		Key: []policy.Part{policy.Constant("all")},
@@ -103,7 +103,7 @@ func TestOptions(t *testing.T) {
 }
 
 // Either all limits allow a request, or none is charged.
-func TestSeveralLimits(t *testing.T) {
+func TestAllLimitsAllowOrNoneIsCharged(t *testing.T) {
 	clock := int64(1e6)
 	store := storeAt(t, &clock)
 	second := sluice.MustLimit("second", sluice.TokenBucket{Rate: sluice.PerSecond(1), Burst: 5})

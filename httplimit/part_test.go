@@ -27,7 +27,7 @@ func get(target string, lines ...string) *http.Request {
 	return r
 }
 
-func TestParts(t *testing.T) {
+func TestPartsOfRequestsMakeKeys(t *testing.T) {
 	const deny = policy.MissingDeny
 	post := httptest.NewRequest(http.MethodPost, "/", nil)
 	for _, c := range []struct {
@@ -187,7 +187,7 @@ func TestAbsentHeaderIsExplicit(t *testing.T) {
 
 // Different parts make different keys, whatever bytes they hold, even if some parts
 // are missing.
-func TestDelimiterInjection(t *testing.T) {
+func TestPartsOfKeysDoNotCollide(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	alphabet := []string{"", ":", "_", "/", "{", "}", "\x00", "a", "b", "+", "-", "\x01", "\x02", "missing"}
 	names := [3]string{"A", "B", "C"}
@@ -303,7 +303,7 @@ func (s failingStore) Decide(context.Context, sluice.Request) (sluice.Decision, 
 	return sluice.Decision{}, s.err
 }
 
-func TestStoreErrors(t *testing.T) {
+func TestAnswersWhileTheStoreFails(t *testing.T) {
 	outage := errors.New("no connection")
 	for _, c := range []struct {
 		name     string

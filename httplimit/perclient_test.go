@@ -9,7 +9,7 @@ import (
 )
 
 // The client is the peer, whatever headers it sends. An IPv6 client is its /64.
-func TestPerClient(t *testing.T) {
+func TestTheClientIsThePeer(t *testing.T) {
 	limit, err := httplimit.PerClient("1/h")
 	if err != nil {
 		t.Fatal(err)

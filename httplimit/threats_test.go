@@ -174,7 +174,7 @@ func TestSameHandlerSameKey(t *testing.T) {
 }
 
 // While no proxy is trusted, a client that writes a proxy's header neither escapes a limit nor uses up another's.
-func TestSpoofedAddresses(t *testing.T) {
+func TestHeadersOfClientsChangeNoAddress(t *testing.T) {
 	clock := int64(1e6)
 	d := ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{}, policy.Rule{Name: "client", Key: []policy.Part{policy.ClientIP()}, Limits: hourly(3)})
 	s := served(t, wrap(t, d, httplimit.Options{}, nothing))

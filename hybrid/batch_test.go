@@ -39,7 +39,7 @@ func (s *stage) decideAll(rs ...sluice.Request) (out []sluice.Decision, called b
 
 // A batch is local if all its keys have units in hand. Keys that are requested only in batches get
 // units if all keys of the batches are requested often.
-func TestBatches(t *testing.T) {
+func TestBatchesAreLocalWithUnitsInHand(t *testing.T) {
 	other, cold := sluice.StringKey("other"), sluice.StringKey("cold")
 	onStage(t, slow(10_000, sluice.Hybrid{Stranded: 0.5}), func(s *stage) {
 		calls := 0
@@ -274,7 +274,7 @@ func TestDenialsWithinABatch(t *testing.T) {
 }
 
 // A charge in hand is corrected in hand, and a reported one by the wrapped store.
-func TestSettle(t *testing.T) {
+func TestSettlesInHandOrInTheStore(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		reported bool
@@ -313,7 +313,7 @@ func TestSettle(t *testing.T) {
 }
 
 // Cancel gives back a charge in hand.
-func TestCancel(t *testing.T) {
+func TestCancelsInHand(t *testing.T) {
 	onStage(t, slow(1000, sluice.Hybrid{Stranded: 0.1}), func(s *stage) {
 		s.warm()
 		r := sluice.Request{Limit: s.limit, Key: key, Cost: 3}

@@ -7,7 +7,7 @@ import (
 )
 
 // A debit is local if it fits the units in hand. Otherwise the store charges it, once and in any case.
-func TestDebits(t *testing.T) {
+func TestDebitsAreChargedOnce(t *testing.T) {
 	onStage(t, slow(10_000, sluice.Hybrid{Stranded: 0.5}), func(s *stage) {
 		s.warm()
 		debit := func(cost int64) sluice.Request { return sluice.Request{Key: key, Cost: cost, Debit: true} }

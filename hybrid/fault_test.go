@@ -120,7 +120,7 @@ func TestRefusedClaims(t *testing.T) {
 
 // A caller whose context ends during its claim gets an unknown outcome; a caller that waits for the
 // claim of another one has taken nothing.
-func TestCallersLeave(t *testing.T) {
+func TestCallersThatLeaveTakeNothing(t *testing.T) {
 	onStage(t, slow(10_000, sluice.Hybrid{}), func(s *stage) {
 		s.take(7, 0)
 		s.set(hang)

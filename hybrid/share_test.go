@@ -68,7 +68,7 @@ func TestLowLimitsAreExact(t *testing.T) {
 }
 
 // At twice the limit, all units are admitted by eight processes, and few calls are made.
-func TestOverload(t *testing.T) {
+func TestAllUnitsAreAdmittedUnderOverload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rates := []int{5000, 5000, 5000, 5000, 5000, 5000, 5000, 5000}
 		c := newCrowd(t, bucket(20_000, 20_000, sluice.Hybrid{}), 200*time.Microsecond, rates...)

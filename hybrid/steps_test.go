@@ -369,7 +369,7 @@ func TestFloors(t *testing.T) {
 }
 
 // A peek allows what is in hand and takes nothing. Otherwise it is the wrapped store's.
-func TestPeek(t *testing.T) {
+func TestPeeksTakeNothingInHand(t *testing.T) {
 	onStage(t, slow(1000, sluice.Hybrid{Stranded: 0.2}), func(s *stage) {
 		s.warm()
 		d, called := s.request(sluice.Request{Cost: 1, Peek: true})

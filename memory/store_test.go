@@ -23,8 +23,8 @@ func newVirtual(t *testing.T, clock *storetest.Clock) sluice.Store {
 	return newStore(t, memory.Options{Clock: clock.Now})
 }
 
-// TestOptions: invalid options are refused, and the error has the remedy.
-func TestOptions(t *testing.T) {
+// TestMemoryOptionsAreRefused: invalid options are refused, and the error has the remedy.
+func TestMemoryOptionsAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		options memory.Options
 		problem string // empty for none

@@ -201,7 +201,7 @@ type fromLoopback struct{}
 func (fromLoopback) Matches(a *policy.Attributes) bool { return a.ClientIP.IsLoopback() }
 
 // The store's requests have the settings of the rules.
-func TestRequests(t *testing.T) {
+func TestRequestsHaveTheSettingsOfRules(t *testing.T) {
 	ban := &sluice.Ban{After: 3, For: time.Hour}
 	rule := policy.Rule{
 		Name: "r", Key: []policy.Part{policy.Global()}, Floor: 2, MaxWait: 5 * time.Second, Ban: ban, BanShared: true,
@@ -242,7 +242,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-func TestMaxWait(t *testing.T) {
+func TestTheShorterMaxWaitHolds(t *testing.T) {
 	for _, c := range []struct{ rule, request, want time.Duration }{
 		{0, 0, 0},
 		{5, 0, 5},

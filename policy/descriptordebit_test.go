@@ -26,8 +26,8 @@ func look(texts ...string) descriptors.Request {
 	return descriptors.Request{Entries: entries(texts...), Look: true}
 }
 
-// TestDebits makes calls in steps, whose descriptors are always charged.
-func TestDebits(t *testing.T) {
+// TestDescriptorsWithDebitsAreCharged makes calls in steps, whose descriptors are always charged.
+func TestDescriptorsWithDebitsAreCharged(t *testing.T) {
 	shadow, quotaA, quotaB := debited("shadow", 2, "shadow"), debited("qa", 1, "qa"), debited("qb", 2, "qb")
 	shadow.Shadow, quotaA.Match.Descriptor.Quota, quotaB.Match.Descriptor.Quota = true, true, true
 	blocked := described("blocked", 0, "blocked")

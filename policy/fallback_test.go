@@ -53,7 +53,7 @@ func TestStoreError(t *testing.T) {
 	}
 }
 
-func TestFallback(t *testing.T) {
+func TestFallbacksOfLimits(t *testing.T) {
 	limits := func() []*sluice.Limit {
 		return []*sluice.Limit{
 			sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerMinute(10)}),

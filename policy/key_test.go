@@ -135,7 +135,7 @@ func TestKeyOfAddresses(t *testing.T) {
 
 // Different values never make the same key, whatever they hold, even if some
 // are missing.
-func TestKeysAreInjective(t *testing.T) {
+func TestKeysOfRulesAreInjective(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	letters := ":_/{}\x00|a\x01missing 12"
 	draw := func() string {

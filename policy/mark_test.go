@@ -21,7 +21,7 @@ func markPolicy(tb testing.TB, pressure func(string) float64) *policy.Policy {
 }
 
 // During congestion, marked traffic is dropped first, even if another server marked it.
-func TestMarkedFirstDrop(t *testing.T) {
+func TestCongestionDropsMarkedTrafficFirst(t *testing.T) {
 	pressure := 0.5
 	p := markPolicy(t, func(string) float64 { return pressure })
 	store := mustMemory(t)

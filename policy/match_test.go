@@ -228,7 +228,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-func TestPressure(t *testing.T) {
+func TestRulesMatchPressure(t *testing.T) {
 	pressure := map[string]float64{"all": 0.89}
 	o := policy.Options{
 		Rules:    []policy.Rule{{Name: "all", Key: []policy.Part{policy.Global()}, Limits: bucket()}},
@@ -320,7 +320,7 @@ func TestDecideRuleBypass(t *testing.T) {
 	}
 }
 
-func TestWords(t *testing.T) {
+func TestPolicyInWords(t *testing.T) {
 	for want, v := range map[string]fmt.Stringer{
 		"allow": policy.Allow, "mark": policy.Mark, "degrade": policy.Degrade, "deny": policy.Deny,
 		"candidate": policy.RoleCandidate, "advisory": policy.RoleAdvisory, "response_header": policy.CostResponseHeader,

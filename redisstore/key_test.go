@@ -158,8 +158,8 @@ func TestSecretHidesKeys(t *testing.T) {
 	}
 }
 
-// TestOptions are refused with a remedy.
-func TestOptions(t *testing.T) {
+// TestRedisOptionsAreRefused are refused with a remedy.
+func TestRedisOptionsAreRefused(t *testing.T) {
 	for _, o := range []Options{
 		{Prefix: "a{b"}, {Prefix: "}"}, {Prefix: strings.Repeat("p", 129)}, {Secret: []byte("short")},
 	} {

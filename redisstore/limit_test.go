@@ -29,9 +29,9 @@ func calendars(t *testing.T) []*algo.Calendar {
 	return cs
 }
 
-// TestBounds: the period of each time is there, with its neighbours. Where others are missing,
+// TestPeriodsAroundATime: the period of each time is there, with its neighbours. Where others are missing,
 // window.lua can recognise that by the distance.
-func TestBounds(t *testing.T) {
+func TestPeriodsAroundATime(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const from, years = 1_750_000_000_000_000, 15 * 365 * 86_400_000_000
 	for _, c := range calendars(t) {

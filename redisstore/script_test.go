@@ -7,9 +7,9 @@ import (
 	"github.com/sluicehq/sluice/internal/algo"
 )
 
-// TestScripts makes every script, and looks for shared fragments that are missing or there
+// TestScriptsHaveTheirFragments makes every script, and looks for shared fragments that are missing or there
 // twice.
-func TestScripts(t *testing.T) {
+func TestScriptsHaveTheirFragments(t *testing.T) {
 	all := uint(1<<len(kinds) - 2)
 	for name, sc := range map[string]*script{
 		"decide log":   decideScripts[algo.KindSlidingLog],

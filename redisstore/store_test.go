@@ -13,9 +13,9 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// TestErrors: the source is sent only after NOSCRIPT, nothing is sent twice, and an error shows
+// TestNothingIsSentTwice: the source is sent only after NOSCRIPT, nothing is sent twice, and an error shows
 // whether anything may have changed.
-func TestErrors(t *testing.T) {
+func TestNothingIsSentTwice(t *testing.T) {
 	noscript := &ServerError{"NOSCRIPT No matching script. Please use EVAL."}
 	oom := &ServerError{"OOM command not allowed when used memory > 'maxmemory'."}
 	for _, c := range []struct {

@@ -15,9 +15,9 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// TestExplain checks which errors of rueidis mean that a call was not sent. Error replies
+// TestRueidisErrorsBeforeSending checks which errors of rueidis mean that a call was not sent. Error replies
 // come from real servers, in checks/redis.
-func TestExplain(t *testing.T) {
+func TestRueidisErrorsBeforeSending(t *testing.T) {
 	tests := []struct {
 		err     error
 		notSent bool

@@ -15,8 +15,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// TestSilence is a table of when a connection is closed.
-func TestSilence(t *testing.T) {
+// TestRueidisLeavesSilentConnections is a table of when a connection is closed.
+func TestRueidisLeavesSilentConnections(t *testing.T) {
 	const silence = 400 * time.Millisecond // what the documentation promises
 	for name, tt := range map[string]struct {
 		reads   bool          // the server answers the first write

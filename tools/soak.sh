@@ -12,8 +12,8 @@ need "$(go env CC | cut -d' ' -f1)" gcc libc6-dev
 
 # Without the race detector: a gigabyte a second, and 100 MB/s through the proxy.
 say "rates of bytes, over 5 s"
-SLUICE_SOAK=1 go test -count 1 -p 1 -run 'Really|BandwidthDown|BandwidthUp' ./bandwidth ./httplimit
-SLUICE_SOAK=1 go -C server test -count 1 -run 'BandwidthDown|BandwidthUp' ./internal/edge/proxy
+SLUICE_SOAK=1 go test -count 1 -p 1 -run 'Really|KeepTheRate' ./bandwidth ./httplimit
+SLUICE_SOAK=1 go -C server test -count 1 -run 'AtTheRate' ./internal/edge/proxy
 SLUICE_SOAK=1 go -C checks test -count 1 -run 'TestBandwidth$' ./redis
 
 say "a thousand configurations, under load"

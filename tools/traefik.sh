@@ -16,4 +16,4 @@ go -C checks test -count 1 -run '^Test.*/^Traefik' "$@" ./gateways
 say "attacks on Traefik"
 go -C checks test -count 1 -run '^TestNothingGetsPastGateways$' "$@" ./threats
 say "the benchmark over Traefik"
-go -C bench test -count 1 -run '^TestMeasure$' "$@" ./overdoors
+go -C bench test -count 1 -run '^TestEveryCallOverDoors$' "$@" ./overdoors

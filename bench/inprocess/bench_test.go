@@ -6,7 +6,7 @@ import (
 	"github.com/sluicehq/sluice/bench/figures"
 )
 
-func TestKeysDiffer(t *testing.T) {
+func TestKeysInProcessDiffer(t *testing.T) {
 	const n = 200_000
 	seen := make(map[string]bool, n)
 	for i := range n {
@@ -52,9 +52,9 @@ func TestDrawsStayInRange(t *testing.T) {
 	}
 }
 
-// TestJudge checks that figures at a bar hold, that figures just beyond it do not, and that a bar without
+// TestBarsInProcess checks that figures at a bar hold, that figures just beyond it do not, and that a bar without
 // figures is not measured.
-func TestJudge(t *testing.T) {
+func TestBarsInProcess(t *testing.T) {
 	judge := func(r figures.Results) []figures.Bar { return append(judgeMemory(r), judgeHTTP(r)...) }
 	measured := func(excess float64) figures.Results {
 		r := figures.Results{}

@@ -7,9 +7,9 @@ import (
 	"github.com/sluicehq/sluice/bench/figures"
 )
 
-// TestJudge checks that figures at a bar hold, that figures beyond it do not, and that a bar without figures is not
+// TestBarsOverTheAPI checks that figures at a bar hold, that figures beyond it do not, and that a bar without figures is not
 // measured.
-func TestJudge(t *testing.T) {
+func TestBarsOverTheAPI(t *testing.T) {
 	for excess, holds := range map[float64]bool{0: true, 0.1: false} {
 		r := figures.Results{}
 		r.Set(metricCall, floorName, figures.Once(10))
@@ -29,8 +29,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestMeasure makes every call of the benchmark to real servers.
-func TestMeasure(t *testing.T) {
+// TestEveryCallOverTheAPI makes every call of the benchmark to real servers.
+func TestEveryCallOverTheAPI(t *testing.T) {
 	servers, err := startAll(t.TempDir())
 	defer func() {
 		for _, s := range servers {

@@ -9,9 +9,9 @@ import (
 	"github.com/sluicehq/sluice/bench/figures"
 )
 
-// TestJudge checks that figures at a bar hold, that figures beyond it do not, and that a bar without figures is not
+// TestBarsOverDoors checks that figures at a bar hold, that figures beyond it do not, and that a bar without figures is not
 // measured.
-func TestJudge(t *testing.T) {
+func TestBarsOverDoors(t *testing.T) {
 	for rate, holds := range map[float64]bool{85: true, 84: false} {
 		r := figures.Results{}
 		r.Set(metricCalls, rlsKinds[0].name, figures.Once(100))
@@ -35,8 +35,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestMeasure makes every call of the benchmark to real servers.
-func TestMeasure(t *testing.T) {
+// TestEveryCallOverDoors makes every call of the benchmark to real servers.
+func TestEveryCallOverDoors(t *testing.T) {
 	b := newBench()
 	b.Rounds = figures.Rounds{N: 1, Turn: 20 * time.Millisecond}
 	b.traefikProgram = os.Getenv("SLUICE_TRAEFIK") // see tools/traefik.sh

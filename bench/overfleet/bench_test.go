@@ -13,9 +13,9 @@ import (
 	"github.com/sluicehq/sluice/checks/fleet"
 )
 
-// TestJudge checks that figures at a bar hold, that figures beyond it do not, and that a bar without
+// TestBarsOverAFleet checks that figures at a bar hold, that figures beyond it do not, and that a bar without
 // figures is not measured.
-func TestJudge(t *testing.T) {
+func TestBarsOverAFleet(t *testing.T) {
 	measured := func(factor float64) figures.Results {
 		r := figures.Results{}
 		set := func(metric, subject string, v float64) { r.Set(metric, subject, figures.Once(v)) }

@@ -7,9 +7,9 @@ import (
 	"github.com/sluicehq/sluice/bench/figures"
 )
 
-// TestJudge checks that figures at a bar hold, that figures beyond it do not, and that a bar without figures is not
+// TestBarsOverProxies checks that figures at a bar hold, that figures beyond it do not, and that a bar without figures is not
 // measured.
-func TestJudge(t *testing.T) {
+func TestBarsOverProxies(t *testing.T) {
 	for excess, holds := range map[float64]bool{0: true, 0.1: false} {
 		r := figures.Results{}
 		r.Set(metricGet, nginxName, figures.Once(10))
@@ -35,8 +35,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestMeasure makes every request of the benchmark through every proxy.
-func TestMeasure(t *testing.T) {
+// TestEveryRequestOverProxies makes every request of the benchmark through every proxy.
+func TestEveryRequestOverProxies(t *testing.T) {
 	up, err := startUpstream()
 	if err != nil {
 		t.Fatal(err)

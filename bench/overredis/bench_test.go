@@ -10,7 +10,7 @@ import (
 	"github.com/sluicehq/sluice/bench/figures"
 )
 
-func TestKeysDiffer(t *testing.T) {
+func TestKeysOverRedisDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	for subject := range 10 {
 		for _, k := range keysOf(subject, 20_000) {
@@ -22,9 +22,9 @@ func TestKeysDiffer(t *testing.T) {
 	}
 }
 
-// TestJudge checks that figures at a bar hold, that figures just beyond it do not, and that a bar without
+// TestBarsOverRedis checks that figures at a bar hold, that figures just beyond it do not, and that a bar without
 // figures is not measured.
-func TestJudge(t *testing.T) {
+func TestBarsOverRedis(t *testing.T) {
 	measured := func(excess float64) figures.Results {
 		r := figures.Results{}
 		set := func(metric, subject string, v float64) { r.Set(metric, subject, figures.Once(v)) }

@@ -197,8 +197,8 @@ func TestForeignFloor(t *testing.T) {
 	}
 }
 
-// TestLargestBuckets: what is owed is counted exactly up to the most that may be owed.
-func TestLargestBuckets(t *testing.T) {
+// TestLargestDebtsAreCountedExactly: what is owed is counted exactly up to the most that may be owed.
+func TestLargestDebtsAreCountedExactly(t *testing.T) {
 	t.Parallel()
 	a := newArena(t)
 	for _, algorithm := range []sluice.Algorithm{

@@ -105,9 +105,9 @@ func (f *flapper) freed() {
 	}
 }
 
-// TestReleaseAgain releases leases while the server stops and goes on. The outcome of each call
+// TestLeasesAreReleasedDespiteFaults releases leases while the server stops and goes on. The outcome of each call
 // is unknown, and the call is repeated until the lease has ended.
-func TestReleaseAgain(t *testing.T) {
+func TestLeasesAreReleasedDespiteFaults(t *testing.T) {
 	t.Parallel()
 	adapters.Each(t, func(t *testing.T, a adapters.Adapter) {
 		t.Parallel()

@@ -314,7 +314,7 @@ func TestCountsByStatus(t *testing.T) {
 }
 
 // A lease lasts as long as the handler, also if it panics.
-func TestLeases(t *testing.T) {
+func TestLeasesLastAsLongAsHandlers(t *testing.T) {
 	rule := policy.Rule{Name: "one", Key: []policy.Part{policy.ClientIP()}, Limits: []*sluice.Limit{sluice.MustLimit("", sluice.Concurrency{Max: 1})}}
 	eachFramework(t, ruled(rule), func(t *testing.T, s *service, address string) {
 		want(t, address+"/panics", 500)

@@ -56,7 +56,7 @@ func TestLimits(t *testing.T) {
 }
 
 // Requests wait for their turn before they reach the service.
-func TestDelays(t *testing.T) {
+func TestRequestsWaitAtGateways(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(w *world, _ gateway) {
 		began := time.Now()
@@ -72,7 +72,7 @@ func TestDelays(t *testing.T) {
 }
 
 // The service gets the marks of rules, and no other ones.
-func TestMarks(t *testing.T) {
+func TestServicesBehindGatewaysGetMarks(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(w *world, _ gateway) {
 		for range 11 {

@@ -90,7 +90,7 @@ func bounds(t *rapid.T, k kind) {
 	}
 }
 
-func TestBounds(t *testing.T) {
+func TestBoundsHoldForAnySchedule(t *testing.T) {
 	for _, k := range bounded() {
 		t.Run(k.name, rapid.MakeCheck(func(t *rapid.T) { bounds(t, k) }))
 	}

@@ -112,7 +112,7 @@ func retry(t *rapid.T, k kind) {
 	}
 }
 
-func TestRetryAfter(t *testing.T) {
+func TestRetryAfterIsExactInStores(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, rapid.MakeCheck(func(t *rapid.T) { retry(t, k) }))
 	}

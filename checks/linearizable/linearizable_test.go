@@ -154,8 +154,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestBatches checks the decisions of callers that also send batches over two keys.
-func TestBatches(t *testing.T) {
+// TestBatchesAreLinearizable checks the decisions of callers that also send batches over two keys.
+func TestBatchesAreLinearizable(t *testing.T) {
 	t.Parallel()
 	for _, s := range subjects {
 		t.Run(s.name, func(t *testing.T) {

@@ -39,8 +39,8 @@ func TestSluice(t *testing.T) {
 	}
 }
 
-// TestErrors starts programs that do not start or do not listen. The errors have what they say.
-func TestErrors(t *testing.T) {
+// TestProgramsThatDoNotStartSayWhy starts programs that do not start or do not listen. The errors have what they say.
+func TestProgramsThatDoNotStartSayWhy(t *testing.T) {
 	file := configuration(t, "store: {redis: {addresses: ['127.0.0.1:1']}}\nno_such_setting: 1\n")
 	if _, err := NewSluice(exec.Command(Program(), "serve", file), 1); err == nil || !strings.Contains(err.Error(), "no_such_setting") {
 		t.Errorf("a bad configuration: %v", err)

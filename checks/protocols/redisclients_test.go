@@ -45,7 +45,7 @@ instead of ttl: the fifth number of CL.THROTTLE with quantity 0 is the seconds u
 `
 
 // Clients of several languages connect, authenticate, and get decisions.
-func TestRedisClients(t *testing.T) {
+func TestRedisClientsGetDecisions(t *testing.T) {
 	t.Parallel()
 	python, err := process.Python("redis", "python3-redis")
 	if err != nil {

@@ -49,9 +49,9 @@ func spent(t *testing.T, pid int) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// TestWorstRequestsAreCheap sends requests of 64 KiB to each listener, under rules that read 20 parameters and 20 cookies in
+// TestWorstRequestsAreCheapAtListeners sends requests of 64 KiB to each listener, under rules that read 20 parameters and 20 cookies in
 // keys and conditions. None costs the program much.
-func TestWorstRequestsAreCheap(t *testing.T) {
+func TestWorstRequestsAreCheapAtListeners(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("listen: {proxy: '127.0.0.1:0', api: '127.0.0.1:0', admin: 'off', auth: '127.0.0.1:0', grpc: '127.0.0.1:0', json: '127.0.0.1:0', resp: '127.0.0.1:0', spoe: '127.0.0.1:0'}\n" +
 		"trusted_proxies: 127.0.0.1\nupstream: echo\nlog: {level: error}\nrules:\n")

@@ -200,7 +200,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-func TestUnixSocket(t *testing.T) {
+func TestServerHasASocket(t *testing.T) {
 	s := Start(t)
 	c, err := net.Dial("unix", s.Socket)
 	if err != nil {
@@ -213,7 +213,7 @@ func TestUnixSocket(t *testing.T) {
 	}
 }
 
-func TestTLS(t *testing.T) {
+func TestServerSpeaksTLS(t *testing.T) {
 	s := Start(t, TLS())
 	c, err := tls.Dial("tcp", s.TLSAddr(), s.TLSConfig())
 	if err != nil {

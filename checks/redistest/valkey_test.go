@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestValkey: the servers of a test and of its subtests run valkey-server, and
+// TestRunOverValkeyChangesTheServer: the servers of a test and of its subtests run valkey-server, and
 // the servers of a parallel test do not.
-func TestValkey(t *testing.T) {
+func TestRunOverValkeyChangesTheServer(t *testing.T) {
 	t.Parallel()
 	name := func(t *testing.T, s *Server) string {
 		t.Helper()

@@ -12,7 +12,7 @@ import (
 
 // Another program has written to the keys of two states. A rule that denies while the store fails denies then, and
 // a rule that lets pass does so. The log has the reason, the values stay, and other keys are decided by the store.
-func TestForeignStates(t *testing.T) {
+func TestForeignStatesOfAServer(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
 	s := serve(t, fmt.Sprintf("store: {redis: {addresses: ['%s']}}\n", redis.Addr())+`

@@ -80,7 +80,7 @@ func exercise(t *testing.T, s *server) {
 	}
 }
 
-func TestUnixSocket(t *testing.T) {
+func TestRedisAtASocket(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
 	exercise(t, serve(t, "store: {redis: {socket: '"+r.Socket+"', database: 3}}\n"+every))
@@ -90,7 +90,7 @@ func TestUnixSocket(t *testing.T) {
 }
 
 // With TLS the server is reached under a certificate that is trusted, and under no other.
-func TestTLS(t *testing.T) {
+func TestRedisOverTLS(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t, redistest.TLS())
 	ca := certificate(t, r)
@@ -220,7 +220,7 @@ func TestSentinels(t *testing.T) {
 }
 
 // The user of docs/redis.md may do what limits need, and what is written is hashed.
-func TestLeastPrivilege(t *testing.T) {
+func TestTheUserOfTheDocumentationSuffices(t *testing.T) {
 	t.Parallel()
 	rule := aclRule(t)
 	secret := make([]byte, 16)

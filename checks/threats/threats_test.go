@@ -20,9 +20,9 @@ func hourly(n int64) []*sluice.Limit {
 	return []*sluice.Limit{sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerHour(n)})}
 }
 
-// TestSpoofedAddresses writes false addresses before the address that a trusted proxy adds. The client
+// TestSpoofedAddressesBehindAProxy writes false addresses before the address that a trusted proxy adds. The client
 // keeps its one budget, and takes nothing from the clients with those addresses.
-func TestSpoofedAddresses(t *testing.T) {
+func TestSpoofedAddressesBehindAProxy(t *testing.T) {
 	rules := []policy.Rule{{Name: "client", Key: []policy.Part{policy.ClientIP()}, Limits: hourly(3)}}
 	overBoth(t, policy.Options{Rules: rules}, nothing, func(s *service) {
 		rng := rand.New(rand.NewPCG(5, 6))
@@ -234,9 +234,9 @@ func TestMissingKey(t *testing.T) {
 	})
 }
 
-// TestDelimiterInjection checks that pairs of values are different keys, even if their texts joined are
+// TestPairsOfValuesDoNotCollide checks that pairs of values are different keys, even if their texts joined are
 // equal.
-func TestDelimiterInjection(t *testing.T) {
+func TestPairsOfValuesDoNotCollide(t *testing.T) {
 	key := []policy.Part{policy.Header("X-A"), policy.Header("X-B")}
 	overBoth(t, policy.Options{Rules: []policy.Rule{{Name: "pair", Key: key, Limits: hourly(1)}}}, nothing, func(s *service) {
 		pieces := []string{"a", "b", "a:b", "b:c", "c", "a_b", "b_c", "a/b", "b/c", "{a}", "{a", "a}", "a}b", "1:a", "%3A", "a%3Ab", "+", "a|b", "*", "a*", "?", "[a]"}

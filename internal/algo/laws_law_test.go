@@ -88,9 +88,9 @@ func TestAllowMovesByTheCost(t *testing.T) {
 	})
 }
 
-// TestRetryAfter: a client that comes back after RetryAfter is admitted, and a microsecond
+// TestRetryAfterIsExact: a client that comes back after RetryAfter is admitted, and a microsecond
 // earlier it is not.
-func TestRetryAfter(t *testing.T) {
+func TestRetryAfterIsExact(t *testing.T) {
 	forAll(t, 80, func(t *testing.T, c *chooser, p algo.Params, q plan) {
 		m, now := newMachine(p), begin(c, q)
 		for range 60 {
@@ -276,9 +276,9 @@ func TestClockSetBackMintsNothing(t *testing.T) {
 	})
 }
 
-// TestPeek: a peek decides as a decision does, changes nothing, and reports what could be taken
+// TestPeeksDecideAndChangeNothing: a peek decides as a decision does, changes nothing, and reports what could be taken
 // now, and when the state as it is equals a fresh one.
-func TestPeek(t *testing.T) {
+func TestPeeksDecideAndChangeNothing(t *testing.T) {
 	forAll(t, 40, func(t *testing.T, c *chooser, p algo.Params, q plan) {
 		m, now := newMachine(p), begin(c, q)
 		for range 60 {

@@ -31,8 +31,8 @@ func lessRefill(amount *big.Rat, p algo.Pace, passed int64) *big.Rat {
 	return refill.Sub(amount, refill)
 }
 
-// TestPace reduces rates to their lowest terms and checks what fits.
-func TestPace(t *testing.T) {
+// TestRatesAreReduced reduces rates to their lowest terms and checks what fits.
+func TestRatesAreReduced(t *testing.T) {
 	const day = 86_400_000_000
 	for _, step := range []struct {
 		count, period int64

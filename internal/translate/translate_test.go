@@ -10,7 +10,7 @@ import (
 	"github.com/sluicehq/sluice/internal/translate"
 )
 
-func TestMaxWait(t *testing.T) {
+func TestMaxWaitInMicroseconds(t *testing.T) {
 	for d, want := range map[time.Duration]int64{
 		0: 0, 1: -1, 999: -1, time.Microsecond: 1, 1999: 1, time.Second: 1_000_000, sluice.NoWait: -1, math.MinInt64: -1,
 	} {

@@ -74,7 +74,7 @@ var ofStores = []mutation{
 	{
 		"a reservation is ended once", "reservation.go",
 		"	r.ended = err == nil || errors.Is(err, ErrUnknownOutcome)", "	r.ended = errors.Is(err, ErrUnknownOutcome)",
-		". TestCancel",
+		". TestCancelEndsAReservationOnce",
 	},
 	{
 		"an end that failed and changed nothing can be tried again", "reservation.go",
@@ -124,7 +124,7 @@ var ofStores = []mutation{
 	{
 		"whatever the store does, the decision comes by the deadline", "guard/call.go",
 		"	case <-c.ctx.Done():\n	case <-caller.Done():\n	}\n	if c.op", "	case <-caller.Done():\n	}\n	if c.op",
-		"guard TestDeadline",
+		"guard TestDecisionsComeByTheDeadline",
 	},
 	{
 		"calls in flight are capped", "guard/lane.go",
@@ -164,12 +164,12 @@ var ofStores = []mutation{
 	{
 		"a debit is booked by local, also if its batch is denied", "guard/fallback.go",
 		"		qs[j].Peek = qs[j].Peek || !charge && !qs[j].Shadow && !qs[j].Debit", "		qs[j].Peek = qs[j].Peek || !charge && !qs[j].Shadow",
-		"guard TestBatch",
+		"guard TestEachRequestOfABatchHasItsFallback",
 	},
 	{
 		"a store that panics is a failure", "guard/call.go",
 		"			c.err = &PanicError{Value: v, Stack: debug.Stack()}\n		} else", "			c.err = nil\n		} else",
-		"guard TestPanic",
+		"guard TestAPanicIsAFailure",
 	},
 	{
 		"a store that ends the goroutine of a call is a failure", "guard/call.go",

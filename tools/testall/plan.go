@@ -88,7 +88,7 @@ var lone = map[string][]string{
 		"TestHybridKeepsTheContract", "TestExactProcessesShare", "TestExactProcessesShareWithHaste", "TestRollout", "TestSimulatedBurst", "TestSimulatedSeeds",
 		"TestSimulatedWindow", "TestSimulation", "TestSimulationNotices",
 	},
-	"httplimit":  {"TestDelimiterInjection", "TestForwardedForSpoofing", "TestReadOnceEqualsReadEach", "TestRulesMatchWhatReachesTheirHandlers", "TestSameHandlerSameKey"},
+	"httplimit":  {"TestPartsOfKeysDoNotCollide", "TestForwardedForSpoofing", "TestReadOnceEqualsReadEach", "TestRulesMatchWhatReachesTheirHandlers", "TestSameHandlerSameKey"},
 	"redisstore": {"TestKeysAreInjective"},
 }
 
@@ -105,10 +105,10 @@ var timed = map[string][]string{
 // their promises by day.
 var nightly = map[string][]string{
 	// By day, virtual time proves rates of bytes, and TestCopyKeepsToTheRate shows the system's clock.
-	"bandwidth":                  {"TestFairnessReally", "TestRateReally"}, // TestFairness, TestRateExactly
-	"checks/redis":               {"TestBandwidth"},                        // TestCallsSeldom, TestSeveralFlows of bandwidth
-	"httplimit":                  {"TestBandwidthDown", "TestBandwidthUp"}, // TestBandwidthExactly
-	"server/internal/edge/proxy": {"TestBandwidthDown", "TestBandwidthUp"}, // TestBandwidthExactly of httplimit
+	"bandwidth":                  {"TestFairnessReally", "TestRateReally"},                                // TestFairness, TestRateExactly
+	"checks/redis":               {"TestBandwidth"},                                                       // TestCallsSeldom, TestSeveralFlows of bandwidth
+	"httplimit":                  {"TestDownloadsKeepTheRate", "TestUploadsKeepTheRate"},                  // TestBandwidthExactly
+	"server/internal/edge/proxy": {"TestAnswersAreForwardedAtTheRate", "TestBodiesAreForwardedAtTheRate"}, // TestBandwidthExactly of httplimit
 	// Valkey runs the scripts that Redis runs. By day, TestValkeyAdapterReplies, TestValkeyAdapterCluster, TestValkeyCheck,
 	// TestValkey of checks/servers, and the tests over Valkey that are not here run over it, and all of these run over Redis.
 	"checks/decisions": {
@@ -119,9 +119,9 @@ var nightly = map[string][]string{
 	},
 	"checks/faults": {
 		"TestDerivedSentinelFailover", // TestSentinelFailover, and TestDerive of goredisstore
-		"TestHalfOpen",                // TestSilence of rueidisstore
+		"TestHalfOpen",                // TestRueidisLeavesSilentConnections
 		"TestHungMasterUnguarded",     // TestHungMaster
-		"TestPacketLoss",              // TestSilence of rueidisstore, and TestRedial of goredisstore
+		"TestPacketLoss",              // TestRueidisLeavesSilentConnections, and TestRedial of goredisstore
 		"TestValkeyBatchOverSlots", "TestValkeyClusterFailover", "TestValkeySentinelFailover",
 	},
 	// By day, package hybrid has these tests in virtual time.

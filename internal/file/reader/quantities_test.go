@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestParseShare(t *testing.T) {
+func TestSharesInFiles(t *testing.T) {
 	for text, want := range map[string]Share{
 		"1": {1, 1}, "1/4": {1, 4}, "2/8": {1, 4}, "25%": {1, 4}, "0.25": {1, 4}, ".5": {1, 2},
 		"100%": {1, 1}, "33.3%": {333, 1000}, "1.0": {1, 1}, "1/1000000": {1, 1_000_000},

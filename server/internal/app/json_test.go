@@ -23,7 +23,7 @@ rules:
 `
 
 // Calls over HTTP are decided as calls over gRPC are, and probes need no token.
-func TestJSON(t *testing.T) {
+func TestCallsOverHTTPAreDecidedAsOverGRPC(t *testing.T) {
 	t.Parallel()
 	const call = `{"domain": "edge", "descriptors": [{"entries": [{"key": "remote_address", "value": "192.0.2.1"}]}]}`
 	post := func(r *running, token string) string {

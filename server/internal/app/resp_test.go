@@ -35,7 +35,7 @@ func lines(t *testing.T, to io.Writer, from *bufio.Reader, text string, n int) s
 }
 
 // Decisions for Redis clients are counted by rule and edge, and CL.THROTTLE has a rule of its own, also after a reload.
-func TestRedisClients(t *testing.T) {
+func TestDecisionsOfRedisClientsAreCounted(t *testing.T) {
 	t.Parallel()
 	f := parse(t, forRedisClients)
 	r := start(t, f, func(o *Options) { o.Load = func() (*config.File, error) { return parse(t, forRedisClients), nil } })

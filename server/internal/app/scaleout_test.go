@@ -166,7 +166,7 @@ func (r *running) pressureOf(rule string) float64 {
 }
 
 // All edges count towards one pressure of a rule. Denied requests and requests in shadow count, and peeks do not.
-func TestPressure(t *testing.T) {
+func TestEdgesShareThePressureOfARule(t *testing.T) {
 	t.Parallel()
 	r := start(t, parse(t, free+`
 rules:
@@ -230,7 +230,7 @@ func TestPressureAfterAReload(t *testing.T) {
 
 // Marked traffic is dropped first when there is congestion, which all edges see; and also
 // after the configuration was reloaded.
-func TestMarkedFirstDrop(t *testing.T) {
+func TestEdgesDropMarkedTrafficFirst(t *testing.T) {
 	t.Parallel()
 	const config = free + `
 rules:

@@ -30,8 +30,8 @@ func TestCollectorSettingsOfUsersWin(t *testing.T) {
 	}
 }
 
-// TestPace: a heap may grow by what is not states, and by some more; each collection sets it again.
-func TestPace(t *testing.T) {
+// TestTheCollectorLeavesRoomForStates: a heap may grow by what is not states, and by some more; each collection sets it again.
+func TestTheCollectorLeavesRoomForStates(t *testing.T) {
 	const mib = 1 << 20
 	for _, row := range []struct{ live, states, least, most int64 }{
 		{4 * mib, 0, 40 * mib, 41 * mib},

@@ -44,7 +44,7 @@ func (s *service) batch(path string, requests ...string) answers {
 }
 
 // Each request of a batch has its own verdict or its own problem, in the order of the requests.
-func TestBatch(t *testing.T) {
+func TestEachRequestOfABatchHasItsVerdict(t *testing.T) {
 	seen := 0
 	s := serve(t, perClient, func(o *Options) { o.OnVerdict = func(*policy.Verdict, time.Duration) { seen++ } })
 	const who, other = `{"client_ip": "192.0.2.1"}`, `{"client_ip": "192.0.2.2"}`

@@ -198,8 +198,8 @@ func TestRepeatedHeaders(t *testing.T) {
 	}
 }
 
-// TestOutcomes checks each action of rules.
-func TestOutcomes(t *testing.T) {
+// TestEachActionIsAnswered checks each action of rules.
+func TestEachActionIsAnswered(t *testing.T) {
 	w := newWorld(t, `rules:
   - {name: own, match: {path: /own}, key: [client_ip], limit: {algorithm: token_bucket, rate: 1/h}, when_limited: {status: 503, body: 'wait {wait} s', header: {X-Why: '{rule}'}}}
   - {name: room, match: {path: /room}, key: [client_ip], limit: {algorithm: token_bucket, rate: 1/h}, when_limited: {action: degrade, status: 302, header: {Location: 'https://example.com/wait'}}}
@@ -256,8 +256,8 @@ func TestHeadersAndMetadata(t *testing.T) {
 	}
 }
 
-// TestDelays checks that a request that may go on later is answered later, and refused if that would be too late.
-func TestDelays(t *testing.T) {
+// TestDelayedRequestsAreAnsweredLater checks that a request that may go on later is answered later, and refused if that would be too late.
+func TestDelayedRequestsAreAnsweredLater(t *testing.T) {
 	w := newWorld(t, "rules: [{name: slow, key: [client_ip], limit: {algorithm: leaky_bucket, rate: 20/s, queue: 100}}]\n")
 	began := time.Now()
 	for range 3 {

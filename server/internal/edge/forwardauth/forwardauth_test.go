@@ -17,7 +17,7 @@ import (
 )
 
 // Each gateway's headers describe the same request, and both outcomes have the headers of the limit.
-func TestOutcomes(t *testing.T) {
+func TestHeadersOfEachGateway(t *testing.T) {
 	for name, headers := range map[string]func(method, target, client string, more ...string) []string{"nginx": nginx, "traefik": traefik} {
 		f := newFixture(t, policy.Rule{
 			Name: "login", Match: policy.Match{Paths: []string{"/login"}, Methods: []string{"POST"}, Hosts: []string{"a.example"}},
@@ -196,7 +196,7 @@ func TestClients(t *testing.T) {
 }
 
 // A delay is over before the answer. A request that would wait too long is denied.
-func TestDelay(t *testing.T) {
+func TestDelaysAreOverBeforeTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, policy.Rule{
 			Name: "slow", MaxWait: 2 * time.Second, Limits: []*sluice.Limit{sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerSecond(1), Burst: 1})},

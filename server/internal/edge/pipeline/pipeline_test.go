@@ -116,7 +116,7 @@ func TestDifferentKeys(t *testing.T) {
 }
 
 // Questions about several limits are decided at the same time, unless they have a key in common.
-func TestSeveralLimits(t *testing.T) {
+func TestQuestionsWithoutACommonKeyAreDecidedAtOnce(t *testing.T) {
 	var together sync.WaitGroup
 	together.Add(3)
 	store := newDistant(t)
@@ -166,7 +166,7 @@ func TestDecidesInItsTurn(t *testing.T) {
 }
 
 // A lease that a question gives back in its answer is free for the next question.
-func TestLeases(t *testing.T) {
+func TestLeasesAreFreeForTheNextQuestion(t *testing.T) {
 	store := newDistant(t)
 	a := begin(t, store, false)
 	for i := range 4 {
@@ -211,7 +211,7 @@ func TestLocalDecisions(t *testing.T) {
 }
 
 // Beyond the bounds, questions are decided one after another, and no room is lost.
-func TestBounds(t *testing.T) {
+func TestQuestionsBeyondTheBoundsWait(t *testing.T) {
 	store := newDistant(t)
 	all := New(store, 8, true) // two calls beside each pipeline's own
 	t.Cleanup(all.Close)
@@ -241,7 +241,7 @@ func TestBounds(t *testing.T) {
 }
 
 // A question that panics does not keep the others from their answers.
-func TestPanic(t *testing.T) {
+func TestAPanicKeepsNoOthersFromAnswers(t *testing.T) {
 	a := begin(t, newDistant(t), false)
 	func() {
 		defer func() {
@@ -351,7 +351,7 @@ func TestDecidesAsOneByOne(t *testing.T) {
 }
 
 // An error of the store is the answer to each question of the call.
-func TestErrors(t *testing.T) {
+func TestStoreErrorsAnswerEachQuestion(t *testing.T) {
 	store := newDistant(t)
 	store.Store = failing{store.Store}
 	a := begin(t, store, false)

@@ -59,8 +59,8 @@ func rateOf(r io.Reader) (float64, error) {
 	return ratetest.Measure(func() (int, error) { return r.Read(p) })
 }
 
-// TestBandwidthDown forwards responses at the rate of a rule.
-func TestBandwidthDown(t *testing.T) {
+// TestAnswersAreForwardedAtTheRate forwards responses at the rate of a rule.
+func TestAnswersAreForwardedAtTheRate(t *testing.T) {
 	t.Parallel()
 	if noDirect {
 		return // the path does not set the pace
@@ -93,8 +93,8 @@ func TestBandwidthDown(t *testing.T) {
 	}
 }
 
-// TestBandwidthUp forwards request bodies at the rate of a rule.
-func TestBandwidthUp(t *testing.T) {
+// TestBodiesAreForwardedAtTheRate forwards request bodies at the rate of a rule.
+func TestBodiesAreForwardedAtTheRate(t *testing.T) {
 	t.Parallel()
 	if noDirect {
 		return // the path does not set the pace

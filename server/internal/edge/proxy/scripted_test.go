@@ -196,8 +196,8 @@ var scripts = []struct {
 	{"a chunk that is longer", "GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nok\r\n0\r\n\r\n", true, result{status: 200, body: "o", broken: true}},
 }
 
-// TestScripts plays answers of all kinds.
-func TestScripts(t *testing.T) { playScripts(t, answering) }
+// TestAnswersOfAllKinds plays answers of all kinds.
+func TestAnswersOfAllKinds(t *testing.T) { playScripts(t, answering) }
 
 // TestScriptsByteByByte plays the short ones in as many packets as they have bytes.
 func TestScriptsByteByByte(t *testing.T) {

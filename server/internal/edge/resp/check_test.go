@@ -17,7 +17,7 @@ const rules = `rules:
 - {name: plain, key: client_ip, limit: {algorithm: token_bucket, rate: 1/h}, when_limited: {action: mark}}
 `
 
-func TestCheck(t *testing.T) {
+func TestCheckCommand(t *testing.T) {
 	t.Parallel()
 	const (
 		fine    = "{allowed:1 action:allow capacity:3 remaining:2 retry_after_ms:-1 reset_after_ms:20000 delay_ms:0 reason:}"

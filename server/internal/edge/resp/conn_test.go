@@ -18,7 +18,7 @@ import (
 )
 
 // Replies to commands that arrive together come in their order.
-func TestPipelining(t *testing.T) {
+func TestRepliesComeInOrder(t *testing.T) {
 	t.Parallel()
 	to := serve(t, noRules, nil).dial()
 	var text strings.Builder
@@ -43,7 +43,7 @@ func TestPipelining(t *testing.T) {
 }
 
 // A command may come in parts of any size.
-func TestParts(t *testing.T) {
+func TestCommandsComeInParts(t *testing.T) {
 	t.Parallel()
 	to := serve(t, noRules, nil).dial()
 	long := strings.Repeat("x", 60_000)
@@ -163,7 +163,7 @@ func lasts(ended chan struct{}) time.Duration {
 	return time.Since(began)
 }
 
-func TestDeadlines(t *testing.T) {
+func TestClientsMustSendAndReadInTime(t *testing.T) {
 	t.Parallel()
 	read := func(client net.Conn) { _, _ = io.Copy(io.Discard, client) }
 	for _, c := range []struct {
@@ -234,7 +234,7 @@ func TestActiveConnectionStays(t *testing.T) {
 }
 
 // A server that ends answers what has arrived, and ends connections that are idle.
-func TestShutdown(t *testing.T) {
+func TestCommandsThatArrivedAreAnsweredAtTheEnd(t *testing.T) {
 	t.Parallel()
 	s := serve(t, noRules, nil)
 	idle, busy := s.dial(), s.dial()

@@ -80,9 +80,9 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever arrives, the parser reads commands within its bounds, and the same commands in whatever parts
+// FuzzParseCommands: whatever arrives, the parser reads commands within its bounds, and the same commands in whatever parts
 // they arrive.
-func FuzzParse(f *testing.F) {
+func FuzzParseCommands(f *testing.F) {
 	for _, seed := range []string{
 		"*2\r\n$4\r\nECHO\r\n$1\r\na\r\nPING\r\n", "PING\r\n*0\r\n", "*1\r\n$3\r\nabc", `a "b c" 'd'` + "\r\n", "*1\r\n$-1\r\n", "*3\r\n$1\r\n", "\x00\n*1\r\n",
 	} {

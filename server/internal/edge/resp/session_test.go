@@ -85,7 +85,7 @@ func TestCommands(t *testing.T) {
 }
 
 // A client without the token gives no command, and may send only short ones.
-func TestTokens(t *testing.T) {
+func TestClientsWithoutTheTokenGiveNoCommand(t *testing.T) {
 	t.Parallel()
 	secured := func(o *Options) { o.Verify = func(token string) bool { return token == "right" } }
 	s := serve(t, noRules, secured)

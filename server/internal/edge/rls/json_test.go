@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestJSON checks the call over HTTP: its status, its answer and its errors.
-func TestJSON(t *testing.T) {
+// TestTheCallOverHTTP checks the call over HTTP: its status, its answer and its errors.
+func TestTheCallOverHTTP(t *testing.T) {
 	w := newWorld(t, rule("user", "user", window(1, time.Minute)))
 	w.serve(Options{Headers: quiet(t), MaxMessage: 512})
 	question := about(descriptor("user", "a", `,"limit":{"requests_per_unit":1,"unit":"MINUTE","unit_multiplier":2}`), "")

@@ -76,8 +76,8 @@ func agree(t *testing.T, b []byte) {
 	}
 }
 
-// TestRequests compares what is read with what package proto reads.
-func TestRequests(t *testing.T) {
+// TestRequestsAreReadAsPackageProtoReads compares what is read with what package proto reads.
+func TestRequestsAreReadAsPackageProtoReads(t *testing.T) {
 	for name, b := range samples(t) {
 		t.Run(name, func(t *testing.T) { agree(t, b) })
 	}

@@ -151,8 +151,8 @@ func canonical(text string) string {
 	return string(b)
 }
 
-// TestHeaders checks the headers of answers, and the answer of a rule.
-func TestHeaders(t *testing.T) {
+// TestHeadersOfRateLimitAnswers checks the headers of answers, and the answer of a rule.
+func TestHeadersOfRateLimitAnswers(t *testing.T) {
 	own := rule("own", "own", window(1, time.Minute))
 	own.WhenLimited = policy.LimitedAction{Status: 503, Body: `{"wait":{wait}}`, ContentType: "application/json", Header: map[string]string{"X-Why": "{rule}"}}
 	never := rule("never", "never")
@@ -264,8 +264,8 @@ func (broken) DecideAll(ctx context.Context, _ []sluice.Request, _ []sluice.Deci
 	return ctx.Err()
 }
 
-// TestDeadline checks that a call is answered before its deadline, as the rule says, while the store does not answer.
-func TestDeadline(t *testing.T) {
+// TestCallsAreAnsweredBeforeTheirDeadline checks that a call is answered before its deadline, as the rule says, while the store does not answer.
+func TestCallsAreAnsweredBeforeTheirDeadline(t *testing.T) {
 	strict := rule("strict", "strict", window(5, time.Minute))
 	strict.OnStoreError = sluice.FallbackDeny
 	p, err := policy.New(policy.Options{Rules: []policy.Rule{rule("user", "user", window(5, time.Minute)), strict}})

@@ -300,7 +300,7 @@ func TestStrangers(t *testing.T) {
 const slowRule = "rules: [{name: slow, match: {path: /slow}, key: client_ip, limit: {algorithm: leaky_bucket, rate: 20/s, queue: 50}}]\n"
 
 // A request that waits does not hold up others on its connection, if HAProxy takes answers in any order.
-func TestPipelining(t *testing.T) {
+func TestWaitingRequestsHoldUpNoOthers(t *testing.T) {
 	t.Parallel()
 	s := serve(t, slowRule, nil)
 	p := s.greeted("pipelining,async")
@@ -327,7 +327,7 @@ func TestPipelining(t *testing.T) {
 }
 
 // A request is decided even if others are being decided.
-func TestOverload(t *testing.T) {
+func TestRequestsAreDecidedBesideOthers(t *testing.T) {
 	t.Parallel()
 	s := serve(t, slowRule, func(o *Options) { o.MaxDeciding = 1 })
 	if n := cap(s.server.deciding); n != 1 {
@@ -380,7 +380,7 @@ func TestProxyNeverReads(t *testing.T) {
 }
 
 // A server that ends answers what has arrived, and then says that it ends.
-func TestShutdown(t *testing.T) {
+func TestFramesThatArrivedAreAnsweredAtTheEnd(t *testing.T) {
 	t.Parallel()
 	s := serve(t, slowRule, nil)
 	p, idle := s.greeted("pipelining"), s.greeted("")
@@ -411,7 +411,7 @@ func TestShutdown(t *testing.T) {
 }
 
 // A frame, a hello and a fragmented message must arrive in time; nothing waits for the rest for ever.
-func TestDeadlines(t *testing.T) {
+func TestFramesMustArriveInTime(t *testing.T) {
 	t.Parallel()
 	const soon = 200 * time.Millisecond
 	slow := func(o *Options) { o.Read, o.Idle = soon, time.Hour }

@@ -14,9 +14,9 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// TestRapidReset opens streams and resets them at once, much faster than calls end. The server holds no more calls than a
+// TestRapidResetOfCalls opens streams and resets them at once, much faster than calls end. The server holds no more calls than a
 // connection may have, and answers others meanwhile.
-func TestRapidReset(t *testing.T) {
+func TestRapidResetOfCalls(t *testing.T) {
 	const streams, most = 20_000, 10
 	w := start(t, Options{MaxStreams: most})
 	before := runtime.NumGoroutine()

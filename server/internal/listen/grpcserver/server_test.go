@@ -147,8 +147,8 @@ func (w *world) wants(err error, code codes.Code, what string) {
 	}
 }
 
-// TestTokens checks who gets an answer of a server that needs a token.
-func TestTokens(t *testing.T) {
+// TestCallsNeedOneOfTheTokens checks who gets an answer of a server that needs a token.
+func TestCallsNeedOneOfTheTokens(t *testing.T) {
 	w := start(t, Options{Verify: func(token string) bool { return token == "right" }})
 	for _, x := range []struct {
 		name string
@@ -177,8 +177,8 @@ func TestTokens(t *testing.T) {
 	w.wants(err, codes.Unauthenticated, "reflection")
 }
 
-// TestBounds checks what one call can make the server hold.
-func TestBounds(t *testing.T) {
+// TestACallHoldsABoundedAmount checks what one call can make the server hold.
+func TestACallHoldsABoundedAmount(t *testing.T) {
 	w := start(t, Options{MaxMessage: 1000, MaxHeader: 4 << 10, CallTimeout: 500 * time.Millisecond})
 	w.wants(w.say(strings.Repeat("a", 900)), codes.OK, "a message within the bound")
 	w.wants(w.say(strings.Repeat("a", 1001)), codes.ResourceExhausted, "a message beyond the bound")
@@ -283,8 +283,8 @@ func TestReflection(t *testing.T) {
 	}
 }
 
-// TestShutdown checks that a call under way ends as usual, and that no new one is taken.
-func TestShutdown(t *testing.T) {
+// TestCallsUnderWayEndAsUsual checks that a call under way ends as usual, and that no new one is taken.
+func TestCallsUnderWayEndAsUsual(t *testing.T) {
 	w := start(t, Options{})
 	waiting := make(chan error, 1)
 	go func() { waiting <- sayOver(t.Context(), w.conn, "wait") }()
@@ -338,8 +338,8 @@ func TestShutdownInTime(t *testing.T) {
 	w.wants(<-waiting, codes.Unavailable, "the call under way")
 }
 
-// TestTLS checks a server with TLS, and one that needs a client's certificate.
-func TestTLS(t *testing.T) {
+// TestCallsOverTLS checks a server with TLS, and one that needs a client's certificate.
+func TestCallsOverTLS(t *testing.T) {
 	pool, leaf := authority(t)
 	client := func(config *tls.Config) grpc.DialOption {
 		config.RootCAs, config.ServerName = pool, "127.0.0.1"

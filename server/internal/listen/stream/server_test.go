@@ -116,7 +116,7 @@ func (lasting) Close() error                { return nil }
 func (lasting) Addr() net.Addr              { return nil }
 
 // Shutdown drains connections, connections that begin then too, and waits for them no longer than its context.
-func TestShutdown(t *testing.T) {
+func TestShutdownDrainsConnections(t *testing.T) {
 	t.Parallel()
 	ln := listen(t)
 	s := serve(t, ln)
@@ -148,7 +148,7 @@ func TestShutdown(t *testing.T) {
 }
 
 // Close cuts off the sessions that are left.
-func TestClose(t *testing.T) {
+func TestCloseCutsOffSessions(t *testing.T) {
 	t.Parallel()
 	ln := listen(t)
 	s := serve(t, ln)

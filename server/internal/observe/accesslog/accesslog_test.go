@@ -108,7 +108,7 @@ func request(user string) *http.Request {
 	return r
 }
 
-func TestJSON(t *testing.T) {
+func TestLinesInJSON(t *testing.T) {
 	s := newScene(t, nil)
 	for range 2 {
 		s.decide(t, request("mallory"))

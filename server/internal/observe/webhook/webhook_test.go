@@ -403,7 +403,7 @@ func TestSends(t *testing.T) {
 	}
 }
 
-func TestOptions(t *testing.T) {
+func TestWebhookOptionsAreRefused(t *testing.T) {
 	ok := Options{
 		URL: "https://a.example.com/x", Secret: strings.Repeat("k", leastKey), Thresholds: Thresholds{Above: 0.8, Below: 0.5},
 		Rules: func() []string { return nil }, Pressure: func(string) float64 { return 0 }, Logger: slog.Default(),

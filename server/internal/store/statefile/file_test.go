@@ -181,8 +181,8 @@ func TestSetAside(t *testing.T) {
 	holds(t, path, "all")
 }
 
-// TestCheck leaves nothing behind.
-func TestCheck(t *testing.T) {
+// TestCheckLeavesNothingBehind leaves nothing behind.
+func TestCheckLeavesNothingBehind(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "states")
 	if file, err := Check(path); file != nil || err != nil {
