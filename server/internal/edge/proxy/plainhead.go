@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"net/textproto"
 	"strings"
@@ -50,11 +49,11 @@ func (a *answer) Outlasts() bool { return a.passage != nil }
 func (a *answer) Interim(status int, header http.Header) error { return a.interim.pass(status, header) }
 
 // appendPlain appends the head of a plain request as http.Request.Write writes outbound's request, except for the order
-// of the headers. No request or header is built in between. It returns false for a request that is not plain.
+// of the headers. No request is built in between. It returns false for a request that is not plain.
 func (p *Proxy) appendPlain(b []byte, in *http.Request) ([]byte, bool) {
 	u := in.URL
 	if in.ContentLength != 0 || in.TransferEncoding != nil || in.Trailer != nil || in.Method == http.MethodConnect ||
-		u.Path == "" || strings.HasPrefix(u.Path, "//") || u.ForceQuery || !httpguts.ValidHeaderFieldName(in.Method) {
+		u.Path == "" || strings.HasPrefix(u.Path, "//") || u.ForceQuery || !httpguts.ValidHeaderFieldName(in.Method) || p.upgrades(in) {
 		return b, false
 	}
 	if p.below || p.o.Upstream.RawQuery != "" {
@@ -66,55 +65,33 @@ func (p *Proxy) appendPlain(b []byte, in *http.Request) ([]byte, bool) {
 	if p.o.UpstreamHost {
 		host = p.o.Upstream.Host
 	}
-	if !isVisible(path) || path[0] != '/' || !isPlainHost(host) || !httpguts.ValidHeaderFieldValue(forwardedAs) {
+	if !isVisible(path) || path[0] != '/' || !isPlainHost(host) || u.RawQuery != "" && !isVisible(u.RawQuery) {
 		return b, false
 	}
 	b = append(b, in.Method...)
 	b = append(b, ' ')
 	b = append(b, path...)
 	if u.RawQuery != "" {
-		if !isVisible(u.RawQuery) {
-			return b, false
-		}
 		b = append(b, '?')
 		b = append(b, u.RawQuery...)
 	}
 	b = append(b, " HTTP/1.1\r\nHost: "...)
 	b = append(b, host...)
 	b = append(b, "\r\n"...)
-
-	from := peer(in)
-	trusted := p.o.Trusted(from)
-	nominates := nominatesHeaders(in.Header["Connection"])
-	for name, values := range in.Header {
+	for name, values := range p.outboundHeader(in, forwardedAs) {
 		switch name {
-		case "Upgrade":
-			if p.upgrades(in) {
-				return b, false
-			}
-			continue
 		case "Expect":
 			return b, false
-		case "Te":
-			if !httpguts.HeaderValuesContainsToken(values, "trailers") {
-				continue
-			}
-			values = trailersOnly
+		case "Host", "Content-Length", "Connection", "Upgrade": // package http writes the former, and the request has no upgrade
+			continue
 		case "User-Agent":
-			if len(values) == 0 || values[0] == "" || nominates && httpguts.HeaderValuesContainsToken(in.Header["Connection"], name) {
+			if len(values) == 0 || values[0] == "" {
 				continue
 			}
 			values = values[:1]
-		case "Connection", "Host", "Content-Length", "Transfer-Encoding", "Trailer",
-			"Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization":
-			continue
-		default:
-			if p.removes(name, trusted) || nominates && httpguts.HeaderValuesContainsToken(in.Header["Connection"], name) {
-				continue
-			}
-			if !httpguts.ValidHeaderFieldName(name) {
-				return b, false
-			}
+		}
+		if !httpguts.ValidHeaderFieldName(name) {
+			return b, false
 		}
 		for _, value := range values {
 			if !httpguts.ValidHeaderFieldValue(value) {
@@ -123,59 +100,7 @@ func (p *Proxy) appendPlain(b []byte, in *http.Request) ([]byte, bool) {
 			b = appendField(b, name, value)
 		}
 	}
-	b, ok := appendForwarded(b, in, forwardedAs, trusted)
-	if !ok {
-		return b, false
-	}
-	if ip := p.o.ClientIP(in); ip.IsValid() {
-		b = append(b, realIP+": "...)
-		b = ip.AppendTo(b)
-		b = append(b, "\r\n"...)
-	}
 	return appendLength(b, in.Method), true
-}
-
-// appendForwarded appends the headers that describe the client, as outboundHeader sets them.
-func appendForwarded(b []byte, in *http.Request, host string, trusted bool) ([]byte, bool) {
-	if trusted && len(in.Header[forwardedFor]) > 1 {
-		return b, false // a chain in several lines
-	}
-	client, _, err := net.SplitHostPort(in.RemoteAddr)
-	if err != nil {
-		client = "" // a peer at a Unix socket has no address to add
-	}
-	sent := in.Header[forwardedFor]
-	if chained := trusted && len(sent) > 0; client != "" || chained && sent[0] != "" {
-		b = append(b, forwardedFor+": "...)
-		if chained {
-			if !httpguts.ValidHeaderFieldValue(sent[0]) {
-				return b, false
-			}
-			b = append(b, strings.TrimLeft(sent[0], " \t")...)
-			if client != "" {
-				b = append(b, ", "...)
-			}
-		}
-		b = append(b, client...)
-		b = append(b, "\r\n"...)
-	}
-	proto := "http"
-	if in.TLS != nil {
-		proto = "https"
-	}
-	for _, own := range [...]struct{ name, value string }{{forwardedHost, host}, {forwardedProto, proto}} {
-		if sent := in.Header[own.name]; trusted && len(sent) > 0 {
-			for _, value := range sent {
-				if !httpguts.ValidHeaderFieldValue(value) {
-					return b, false
-				}
-				b = appendField(b, own.name, value)
-			}
-			continue
-		}
-		b = appendField(b, own.name, own.value)
-	}
-	return b, true
 }
 
 // appendField appends a header.
@@ -184,16 +109,6 @@ func appendField(b []byte, name, value string) []byte {
 	b = append(b, ": "...)
 	b = append(b, textproto.TrimString(value)...)
 	return append(b, "\r\n"...)
-}
-
-// nominatesHeaders reports whether a Connection header may list other headers.
-func nominatesHeaders(lines []string) bool {
-	for _, line := range lines {
-		if !strings.EqualFold(line, "keep-alive") && line != "close" {
-			return true
-		}
-	}
-	return false
 }
 
 // appendLength ends the head of a request without a body. Many services expect a length with these methods.
