@@ -2,8 +2,6 @@ package httplimit
 
 import (
 	"net/http"
-	"net/url"
-	"strings"
 
 	"github.com/sluicehq/sluice/policy"
 )
@@ -71,27 +69,16 @@ func (v values) Cookie(name string) (string, bool) {
 	return c.Value, true
 }
 
-// Query returns the first parameter of a name, as url.ParseQuery reads it. It reads no more of the
-// query than it needs.
+// Query returns the first parameter of a name, as url.ParseQuery reads it.
 func (v values) Query(name string) (string, bool) {
 	if v.r.URL == nil {
 		return "", false
 	}
-	for rest := v.r.URL.RawQuery; rest != ""; {
-		var pair string
-		pair, rest, _ = strings.Cut(rest, "&")
-		key, value, _ := strings.Cut(pair, "=")
-		if pair == "" || strings.Contains(pair, ";") {
-			continue
-		}
-		if key, err := url.QueryUnescape(key); err != nil || key != name {
-			continue
-		}
-		if value, err := url.QueryUnescape(value); err == nil {
-			return value, true
-		}
+	all := v.r.URL.Query()[name]
+	if len(all) == 0 {
+		return "", false
 	}
-	return "", false
+	return all[0], true
 }
 
 // Claim returns a claim of the bearer token, which is not verified here.
