@@ -16,9 +16,6 @@ type Admission struct {
 	left    atomic.Bool
 }
 
-// Holds reports whether Leave ends leases, for which Outcome.Running matters.
-func (a *Admission) Holds() bool { return a != nil && a.leases != nil }
-
 // Settles reports whether Leave needs the outcome to settle charges.
 func (a *Admission) Settles() bool {
 	if a == nil {

@@ -103,6 +103,20 @@ func (g *Gate) Forget(gone func(rule string) bool) { g.pressures.forget(gone) }
 // carries out; Enter counts the verdicts that it is given.
 func (g *Gate) Observe(v *policy.Verdict) { g.survey(v) }
 
+// Awaits reports whether the outcome of a request matters to its verdict when the request ends: there are charges to
+// settle, or leases.
+func (g *Gate) Awaits(v *policy.Verdict) bool {
+	if g.o.Counts != nil {
+		return true
+	}
+	for i := range v.Results {
+		if r := &v.Results[i]; r.Charged() && (r.Request.Member != 0 || r.Settles()) {
+			return true
+		}
+	}
+	return false
+}
+
 // Enter carries a verdict out up to the moment when the request may be handled. It waits for the
 // verdict's delays and for the leases of concurrency limits, and holds the leases from then on. The
 // caller must end the admission with Leave; it is nil if there is nothing to end.

@@ -72,34 +72,39 @@ func (m *Middleware) serve(w http.ResponseWriter, came *http.Request, next http.
 	if m.o.OnVerdict != nil {
 		took = time.Since(began)
 	}
-	ctx, admission, err := r.Context(), (*gate.Admission)(nil), v.Refused
+	ctx, e, err := r.Context(), ending{}, v.Refused
 	decided := err == nil
 	if decided {
-		if isInvolved(&v) || m.o.Counts != nil {
+		if m.gate.Awaits(&v) {
+			r, e.pending = withPending(r)
+			ctx = r.Context()
+		} else if v.Delay > 0 {
 			ctx = requestContext{ctx, r}
 		}
-		admission, err = m.gate.Enter(ctx, &v)
+		e.admission, err = m.gate.Enter(ctx, &v)
 	}
 	if m.o.OnVerdict != nil {
 		m.observe(r, v, took)
 	}
 	switch {
-	case decided && (err != nil || admission != nil || v.Err != nil) && m.isOver(ctx, w, r, &v, admission):
+	case decided && (err != nil || e.admission != nil || v.Err != nil) && m.isOver(r, &v):
+		e.gone, next = true, http.HandlerFunc(writeGone)
 	case err != nil:
 		m.deny(w, r, v)
+		return
 	default:
 		m.headers.Set(w.Header(), &v)
-		r = passed(r, &v, m.decider.reserved(r, v.Policy()))
+		r = passed(came, r, &v, m.decider.reserved(r, p.Policy))
 		if m.o.Context || v.Degrade != nil || len(v.Paced) > 0 {
 			r, next = m.prepare(r, next, v)
 		}
-		if admission == nil {
-			next.ServeHTTP(w, r)
-		} else {
-			handle(ctx, w, r, next, &v, admission)
-		}
-		keepForm(came, r)
 	}
+	if e.admission == nil {
+		next.ServeHTTP(w, r)
+	} else {
+		e.handle(ctx, w, r, next, &v)
+	}
+	keepForm(came, r)
 }
 
 // observe reports a copy of the final verdict, so that most verdicts stay on the stack.
@@ -113,19 +118,6 @@ func keepForm(came, r *http.Request) {
 	if came.MultipartForm == nil {
 		came.MultipartForm = r.MultipartForm
 	}
-}
-
-// isInvolved reports whether the gate may report errors.
-func isInvolved(v *policy.Verdict) bool {
-	if v.Delay > 0 {
-		return true
-	}
-	for i := range v.Results {
-		if m := &v.Results[i]; m.Request.Member != 0 || m.Settles() {
-			return true
-		}
-	}
-	return false
 }
 
 // requestContext is a context with its request: errors of the gate are reported with the
@@ -147,19 +139,17 @@ func (c requestContext) Value(key any) any {
 // statusGone is what logs show for a request whose client went away, after nginx.
 const statusGone = 499
 
-// isOver passes the store's error to OnError, and reports whether the client has left. Then nothing is handled, and charges
-// are given back as far as possible.
-func (m *Middleware) isOver(ctx context.Context, w http.ResponseWriter, r *http.Request, v *policy.Verdict, admission *gate.Admission) bool {
-	gone := isGone(r)
+// isOver passes the store's error to OnError, and reports whether the client has left. A deadline is the server's own.
+// When the client has left, nothing is handled, and charges are given back as far as possible.
+func (m *Middleware) isOver(r *http.Request, v *policy.Verdict) bool {
+	gone := errors.Is(r.Context().Err(), context.Canceled)
 	if v.Err != nil && (!gone || !v.Abandoned()) {
 		m.o.OnError(r, v.Err)
 	}
-	if gone {
-		admission.Leave(ctx, policy.Outcome{Status: statusGone})
-		w.WriteHeader(statusGone)
-	}
 	return gone
 }
+
+func writeGone(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(statusGone) }
 
 // deny refuses a request. It gets a copy of the verdict, so that most verdicts stay on the stack.
 func (m *Middleware) deny(w http.ResponseWriter, r *http.Request, v policy.Verdict) {
@@ -182,44 +172,44 @@ func (m *Middleware) prepare(r *http.Request, next http.Handler, v policy.Verdic
 	return r, next
 }
 
-// isGone reports whether the client has gone away. A deadline is the server's own.
-func isGone(r *http.Request) bool { return errors.Is(r.Context().Err(), context.Canceled) }
+// ending is the end of a request that the gate has admitted.
+type ending struct {
+	admission *gate.Admission
+	pending   *Pending // nil if the outcome does not matter
+	record    *recorder
+	sent      *countedBody
+	gone      bool // the client has left, and nothing was handled
+	returned  bool // the handler did not panic
+}
 
 // handle runs the handler, and ends the admission with the outcome.
-func handle(ctx context.Context, w http.ResponseWriter, r *http.Request, next http.Handler, v *policy.Verdict, admission *gate.Admission) {
-	settles := admission.Settles()
-	if !settles && !admission.Holds() {
-		defer admission.Leave(ctx, policy.Outcome{})
-		next.ServeHTTP(w, r)
-		return
-	}
-	client := r.Context()
-	came := r
-	r, pending := withPending(r)
-	if !settles {
-		defer func() { admission.Leave(ctx, policy.Outcome{Running: pending.running}) }()
-		next.ServeHTTP(w, r)
-		keepForm(came, r)
-		return
-	}
-	record, w := newRecorder(client, w, pending)
-	var sent *countedBody
-	if r.Body != nil && r.Body != http.NoBody && costsRequestBytes(v) {
-		sent = &countedBody{ReadCloser: r.Body}
-		r.Body = sent
-	}
-	panicked := true
-	defer func() {
-		o := record.outcome(panicked)
-		o.RequestBytes = sent.read()
-		if r.Method == http.MethodHead {
-			o.ResponseBytes, o.Partial = 0, false // whatever the handler wrote
+func (e *ending) handle(ctx context.Context, w http.ResponseWriter, r *http.Request, next http.Handler, v *policy.Verdict) {
+	if !e.gone && e.admission.Settles() {
+		e.record, w = newRecorder(ctx, w, e.pending)
+		if r.Body != nil && r.Body != http.NoBody && costsRequestBytes(v) {
+			e.sent = &countedBody{ReadCloser: r.Body}
+			r.Body = e.sent
 		}
-		admission.Leave(ctx, o)
-	}()
+	}
+	defer func() { e.admission.Leave(ctx, e.outcome(r.Method)) }()
 	next.ServeHTTP(w, r)
-	keepForm(came, r)
-	panicked = false
+	e.returned = true
+}
+
+// outcome returns the outcome of a request with a method.
+func (e *ending) outcome(method string) policy.Outcome {
+	switch {
+	case e.gone:
+		return policy.Outcome{Status: statusGone}
+	case e.record == nil:
+		return policy.Outcome{Running: e.pending != nil && e.pending.running}
+	}
+	o := e.record.outcome(!e.returned)
+	o.RequestBytes = e.sent.read()
+	if method == http.MethodHead {
+		o.ResponseBytes, o.Partial = 0, false // whatever the handler wrote
+	}
+	return o
 }
 
 // costsRequestBytes reports whether a cost depends on the size of the request's body.

@@ -40,9 +40,9 @@ func (c *pendingContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// withPending returns a copy of a request that has a Pending.
+// withPending returns a copy of a request that has a Pending. Errors of the gate are reported with the request.
 func withPending(r *http.Request) (*http.Request, *Pending) {
-	c := &pendingContext{Context: r.Context(), Pending: Pending{outer: PendingOf(r)}}
+	c := &pendingContext{Context: requestContext{r.Context(), r}, Pending: Pending{outer: PendingOf(r)}}
 	return r.WithContext(c), &c.Pending
 }
 

@@ -45,18 +45,17 @@ func dashed(c byte) byte {
 
 // passed returns the request as it is passed on. It lacks the headers and trailers that only this
 // package may set, and has the headers that the rules set. If there is nothing to remove or set, it is
-// r itself.
-func passed(r *http.Request, v *policy.Verdict, own reserved) *http.Request {
+// r itself. The server puts trailers into the request that came.
+func passed(came, r *http.Request, v *policy.Verdict, own reserved) *http.Request {
 	p := v.Policy()
 	remove := removed(r, own, p)
 	trails := len(own)+len(p.ReadHeaders()) > 0 && mayTrail(r)
 	if len(remove) == 0 && v.Mark == nil && v.Degrade == nil && !trails {
 		return r
 	}
-	from := r
 	r = r.WithContext(r.Context())
 	if trails {
-		trailing(r, from, own, p)
+		trailing(r, came, own, p)
 	}
 	r.Header = maps.Clone(r.Header)
 	for _, name := range remove {
