@@ -2,6 +2,7 @@ package resp
 
 import (
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -144,6 +145,31 @@ func TestLongTransactions(t *testing.T) {
 	}
 	if got, end := to.do("EXEC"), fmt.Sprintf("[0 10000 9000 -1 %d]]", 1000*86400); !strings.HasSuffix(got, end) {
 		t.Errorf("the last replies are %s, want %s", got[len(got)-50:], end)
+	}
+}
+
+// When the client has left, EXEC charges no further commands than those whose replies were sent together.
+func TestTransactionsEndWithTheirClient(t *testing.T) {
+	t.Parallel()
+	s := serve(t, noRules, nil)
+	s.dial().do("PING") // it serves
+	client, left := net.Pipe()
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c := s.server.open(left)
+	c.multi(nil)
+	const commands = 2000
+	for range commands {
+		c.queue([][]byte{[]byte("CL.THROTTLE"), []byte("k"), []byte("9999"), []byte("1"), []byte("86400")})
+	}
+	c.out = nil
+	c.exec(nil)
+	if n := len(s.seen()); n == 0 || n > commands/2 {
+		t.Errorf("%d of %d commands were charged", n, commands)
+	}
+	if !c.ending {
+		t.Error("the connection goes on")
 	}
 }
 

@@ -3,6 +3,7 @@ package spoe
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -76,6 +77,28 @@ func TestHealthCheck(t *testing.T) {
 	}
 	if got := p.receive(); got != "closed" {
 		t.Error(got)
+	}
+}
+
+// HAProxy gets the last answer, and then the end of the connection, whatever it is still sending.
+func TestLastAnswersArrive(t *testing.T) {
+	t.Parallel()
+	s := serve(t, oneRule, nil)
+	check := helloFrame("2.0", 16380, "")
+	check = raw(frameHaproxyHello, flagFin, 0, 0, append(bytes.Clone(check[11:]), appendBoolValue(appendText(nil, "healthcheck"), true)...))
+	for want, last := range map[string][]byte{
+		"hello version=2.0":          check,
+		"disconnect status-code=0":   raw(frameHaproxyDisconnect, flagFin, 0, 0, nil),
+		"disconnect status-code=4 m": raw(77, flagFin, 1, 1, nil),
+	} {
+		p := s.dial()
+		p.send(append(bytes.Clone(last), make([]byte, 100_000)...))
+		if got := p.receive(); !strings.HasPrefix(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if _, err := p.frame(); !errors.Is(err, io.EOF) {
+			t.Errorf("after %q, the connection does not end but breaks: %v", want, err)
+		}
 	}
 }
 
