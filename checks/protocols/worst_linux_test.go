@@ -17,7 +17,9 @@ import (
 	"testing"
 	"time"
 
+	corepb "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	commonpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	authpb "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/sluicehq/sluice/checks/process"
@@ -121,6 +123,17 @@ func TestWorstRequestsAreCheapAtListeners(t *testing.T) {
 		_, err = io.Copy(io.Discard, res.Body)
 		return err
 	}
+	authorization := authpb.NewAuthorizationClient(e.conn)
+	report := func(target string, header map[string]string) error {
+		v, err := authorization.Check(context.WithoutCancel(t.Context()), &authpb.CheckRequest{Attributes: &authpb.AttributeContext{
+			Source:  &authpb.AttributeContext_Peer{Address: &corepb.Address{Address: &corepb.Address_SocketAddress{SocketAddress: &corepb.SocketAddress{Address: "192.0.2.1"}}}},
+			Request: &authpb.AttributeContext_Request{Http: &authpb.AttributeContext_HttpRequest{Method: "GET", Path: target, Host: "h.example", Headers: header}},
+		}})
+		if err == nil && v.GetOkResponse() == nil {
+			err = fmt.Errorf("the answer is %v", v)
+		}
+		return err
+	}
 	for name, c := range map[string]struct{ query, cookie string }{
 		"short names":    {fill("a&", half), fill("a;", half)},
 		"escaped names":  {fill("%6e=1&", 2*half), ""},
@@ -131,6 +144,7 @@ func TestWorstRequestsAreCheapAtListeners(t *testing.T) {
 		"hidden of all":  {"", fill(all(","), 2*half)},
 		"quotes":         {"", fill(`"`, 2*half)},
 		"a long value":   {all("&") + "n1=" + fill("%61", half), all(";") + "n1=" + fill("%61", half)},
+		"dots":           {all("&") + "n1=" + fill("aB3.=", half), all(";") + "n1=" + fill("aB3.=", half)},
 		"a long token":   {"n1=" + fill("%3D%AB+", half) + "." + fill("A", 27), "n1=" + fill("%3D%AB=", half) + "." + fill("A", 27)},
 	} {
 		target, header := "/?"+c.query, http.Header{"Cookie": {c.cookie}}
@@ -144,7 +158,13 @@ func TestWorstRequestsAreCheapAtListeners(t *testing.T) {
 			t.Fatal(err)
 		}
 		measure("api/"+name, func() error { return post("api", "POST", "/v1/check", string(body), http.Header{}) })
+		measure("ext_authz/"+name, func() error { return report(target, map[string]string{"cookie": c.cookie}) })
 	}
+	many := map[string]string{}
+	for i := range 64 << 10 / len("x-12345: v\r\n") {
+		many[fmt.Sprintf("x-%05d", i)] = "v"
+	}
+	measure("ext_authz/many headers", func() error { return report("/", many) })
 	measure("json/a long value", func() error {
 		return post("json", "POST", "/json", `{"domain": "edge", "descriptors": [{"entries": [{"key": "user", "value": "`+fill("x", 2*half)+`"}]}]}`, http.Header{})
 	})
