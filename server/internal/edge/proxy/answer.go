@@ -216,7 +216,7 @@ func (a *answer) endWrite(n int, began time.Time) {
 }
 
 // discards reports whether the answer is received only for its outcome.
-func (a *answer) discards() bool { return a.stuck || a.passage.hasLeft() }
+func (a *answer) discards() bool { return a.passage.hasLeft() }
 
 // lose reports that the client receives nothing more, whether it has left or reads too slowly.
 func (a *answer) lose() {
@@ -232,7 +232,7 @@ var errEnough = errors.New("proxy: nobody reads the answer")
 func (a *answer) discard(piece []byte) (int, error) {
 	a.pending.Discarded(len(piece))
 	a.discarded += int64(len(piece))
-	if a.discarded > a.passage.all.o.Drain || len(piece) > 0 && isEventStream(a.ResponseWriter.Header()) {
+	if a.discarded > a.passage.all.o.Drain || isEventStream(a.ResponseWriter.Header()) {
 		return 0, errEnough
 	}
 	return len(piece), nil

@@ -3,6 +3,7 @@ package direct
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -271,4 +272,35 @@ func memoryInUse() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc + m.StackInuse)
+}
+
+// A request is sent once more if a kept connection failed before anything of an answer came, and nothing can happen twice.
+func TestRepeats(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	broken := errors.New("the connection is broken")
+	for _, c := range []struct {
+		name, method, header string
+		change               func(*conn)
+		err                  error
+		want                 bool
+	}{
+		{"nothing was sent", "POST", "", func(d *conn) { d.sending.n = 0 }, broken, true},
+		{"something was sent", "POST", "", func(*conn) {}, broken, false},
+		{"it changes nothing", "GET", "", func(*conn) {}, broken, true},
+		{"the service recognizes it", "POST", "Idempotency-Key", func(*conn) {}, broken, true},
+		{"the service recognizes it by an older name", "DELETE", "X-Idempotency-Key", func(*conn) {}, broken, true},
+		{"a new connection", "GET", "", func(d *conn) { d.reused = false }, broken, false},
+		{"an answer has begun", "GET", "", func(d *conn) { d.got = true }, broken, false},
+		{"the client has left", "GET", "", func(d *conn) { d.ctx = ended }, broken, false},
+		{"the service took too long", "GET", "", func(*conn) {}, os.ErrDeadlineExceeded, false},
+	} {
+		d := &conn{reused: true, ctx: t.Context()}
+		d.sending.n = 7
+		c.change(d)
+		r := &http.Request{Method: c.method, Header: http.Header{c.header: {"k"}}}
+		if got := d.repeats(r, c.err); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
 }
