@@ -110,14 +110,14 @@ func (r *Reservations) Cancel(ctx context.Context) error {
 	})
 }
 
-// Settle replaces the costs by the actual costs, one for each request in its order: see [Reservation.Settle]. What fails
-// can be settled again, and the others keep their first end. Settle returns ErrEnded if all have already ended, and a
-// *RequestError for another number of costs.
+// Settle replaces the costs by the actual cost of all requests, or by one for each request in its order: see
+// [Reservation.Settle]. What fails can be settled again, and the others keep their first end. Settle returns ErrEnded if
+// all have already ended, and a *RequestError for another number of costs.
 func (r *Reservations) Settle(ctx context.Context, actual ...int64) error {
-	if len(actual) != len(r.each) {
-		return &RequestError{Problem: fmt.Sprintf("%d actual costs for %d requests; give one for each", len(actual), len(r.each))}
+	if len(actual) != 1 && len(actual) != len(r.each) {
+		return &RequestError{Problem: fmt.Sprintf("%d actual costs for %d requests; give one for all, or one for each", len(actual), len(r.each))}
 	}
-	return r.end(func(i int) error { return r.each[i].Settle(ctx, actual[i]) })
+	return r.end(func(i int) error { return r.each[i].Settle(ctx, actual[min(i, len(actual)-1)]) })
 }
 
 // end ends all reservations that have not ended. It returns ErrEnded if there is none of them.

@@ -102,8 +102,8 @@ func TestReserveAllEndsTogether(t *testing.T) {
 	} else if err := other.Settle(ctx, 9, 9, 9); !errors.As(err, &invalid) {
 		t.Errorf("settling work that was denied: %v", err)
 	}
-	if err := r.Settle(ctx, 10); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "1 actual costs for 3 requests") {
-		t.Errorf("settled with one cost for three: %v", err)
+	if err := r.Settle(ctx, 10, 90); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "2 actual costs for 3 requests") {
+		t.Errorf("settled with two costs for three: %v", err)
 	}
 	if err := r.Settle(ctx, 10, 90, 7); err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestReserveAllEndsTogether(t *testing.T) {
 		t.Errorf("canceled after its moment: %v, want ErrActed", err)
 	}
 	left("canceled after its moment", 50, 870, 993)
-	if err := r.Settle(ctx, 0, 0, 0); err != nil && !errors.Is(err, sluice.ErrEnded) {
+	if err := r.Settle(ctx, 0); err != nil && !errors.Is(err, sluice.ErrEnded) { // one cost for all
 		t.Error(err)
 	}
 	left("settled at 0", 90, 910, 993)

@@ -85,7 +85,7 @@ func (b *Ban) Check() error {
 	return errors.Join(errs...)
 }
 
-// Banner is a Store that also lists banned keys, bans keys by hand and lifts bans. The stores
+// Banner is a Store that also lists banned keys, bans keys by hand and lifts bans; [As] finds it. The stores
 // of packages memory and redisstore are Banners. A guard.Store is a Banner if the store that it
 // wraps is one.
 //

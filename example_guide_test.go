@@ -309,7 +309,7 @@ func Example_reserveSeveral() {
 		return // nothing was taken
 	}
 	used := complete()
-	if err := r.Settle(ctx, used, used); err != nil {
+	if err := r.Settle(ctx, used); err != nil {
 		log.Fatal(err)
 	}
 

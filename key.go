@@ -9,8 +9,7 @@ import (
 // such parts. Different parts make different keys, whatever bytes they hold: the key of "a:b" and
 // "c" is not the key of "a" and "b:c". The zero Key has no parts: it is one key for everybody.
 //
-// A Key is a value, cheap to copy, and compares with ==.
-// A Key is a value, safe for concurrent use.
+// A Key is a value, cheap to copy, and compares with ==. It is safe for concurrent use.
 type Key struct {
 	// text is the only part, or all parts, each preceded by its length.
 	text  string

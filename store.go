@@ -13,6 +13,9 @@ import (
 // call the Limiter. All methods are safe for concurrent use, and the decisions about one key
 // are linearizable. Package storetest holds this contract as tests.
 //
+// To wrap a store, such as to trace its calls, embed a Store, not a concrete type: its further methods would be called
+// past the wrapper. See [As] for how the wrapper keeps bans.
+//
 // A denial is a Decision. An error means that nothing was decided or changed, unless it wraps
 // ErrUnknownOutcome.
 type Store interface {

@@ -79,10 +79,10 @@ type KeyOptions struct {
 	// Store keeps the state of the limits. Required.
 	Store sluice.Store
 	// Limits are the limits of each key: one limit or more, with different names. A call passes if all
-	// limits let it pass. All limits are charged, or none is. Required.
+	// limits let it pass. All limits are charged, or none is. Required without LimitsFor.
 	Limits []*sluice.Limit
-	// LimitsFor returns other limits for a call or message, such as of a customer's plan, and nil for Limits. It must
-	// return limits that the program keeps, not new ones: see sluice.Limit. If they have the names of Limits, used
+	// LimitsFor returns other limits for a call or message, such as of a customer's plan, and nil for Limits. Without
+	// Limits, such a call is refused. It must return limits that the program keeps, not new ones: see sluice.Limit. If they have the names of Limits, used
 	// units stay used when the plan changes. Default: Limits for all calls.
 	LimitsFor func(c *Call) []*sluice.Limit
 	// Key is the parts of the call that distinguish clients, such as policy.ClientIP(), or a Metadata key and the

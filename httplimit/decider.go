@@ -92,10 +92,10 @@ type KeyOptions struct {
 	// Store keeps the state of the limits. Required.
 	Store sluice.Store
 	// Limits are the limits of each key: one limit or more, with different names. A request passes if
-	// all limits let it pass. All limits are charged, or none is. Required.
+	// all limits let it pass. All limits are charged, or none is. Required without LimitsFor.
 	Limits []*sluice.Limit
-	// LimitsFor returns other limits for a request, such as of a customer's plan, and nil for Limits. It must return
-	// limits that the program keeps, not new ones: see sluice.Limit. If they have the names of Limits, used units stay
+	// LimitsFor returns other limits for a request, such as of a customer's plan, and nil for Limits. Without Limits,
+	// such a request is refused. It must return limits that the program keeps, not new ones: see sluice.Limit. If they have the names of Limits, used units stay
 	// used when the plan changes. Default: Limits for all requests.
 	LimitsFor func(r *http.Request) []*sluice.Limit
 	// Key is the parts of the request that distinguish clients, such as policy.ClientIP(), or policy.Header("X-API-Key")

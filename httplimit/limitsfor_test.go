@@ -59,6 +59,32 @@ func TestLimitsFor(t *testing.T) {
 	}
 }
 
+// Without Limits, LimitsFor must find some.
+func TestOnlyLimitsFor(t *testing.T) {
+	clock := int64(1)
+	paid := hourly(100)
+	d := keyed(t, httplimit.KeyOptions{
+		Store: storeAt(t, &clock), Key: []policy.Part{policy.Header("X-User")},
+		LimitsFor: func(r *http.Request) []*sluice.Limit {
+			if r.Header.Get("X-User") == "paying" {
+				return paid
+			}
+			return nil
+		},
+	})
+	if v := d.Decide(get("/", "X-User: paying")); !v.Allowed() || v.Tightest.Remaining != 99 {
+		t.Errorf("with a plan: %v", &v)
+	}
+	var bad *sluice.RequestError
+	if v := d.Decide(get("/", "X-User: other")); v.Allowed() || !errors.As(v.Err, &bad) {
+		t.Errorf("without a plan: %v, %v", &v, v.Err)
+	}
+	var unknown *policy.RuleRequestError
+	if err := d.Rules().Reset(t.Context(), "", "paying"); !errors.As(err, &unknown) {
+		t.Errorf("Reset: %v", err)
+	}
+}
+
 func TestLimitsForIsRefusedInPolicies(t *testing.T) {
 	rule := policy.Rule{
 		Name: "r", Key: []policy.Part{policy.Global()}, Limits: hourly(1), LimitsFor: func(*policy.Attributes) []*sluice.Limit { return nil },

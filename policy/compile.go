@@ -147,8 +147,9 @@ func (c *compiler) checkLimits(r *rule) {
 	switch {
 	case r.Always && len(r.Limits)+len(r.Candidate)+len(r.Overrides)+len(r.Reserved) > 0:
 		c.report("Always", "", fault{"is set, so limits, candidates, overrides and reserves have no effect", "leave it out, or them"})
-	case r.LimitsFor != nil && (!c.single || len(r.Limits)*len(r.Key) == 0 || len(r.Reserved) > 0):
-		c.report("LimitsFor", "", fault{"is for a rule of Single that has limits and no reserves", "leave it out, or give overrides"})
+	case r.LimitsFor != nil && (!c.single || len(r.Reserved) > 0):
+		c.report("LimitsFor", "", fault{"is for a rule of Single without reserves", "leave it out, or give overrides"})
+	case r.LimitsFor != nil:
 	case len(r.Limits) > 0 || r.Always || r.Unlimited || r.Exempt:
 	case r.Bandwidth == nil:
 		c.report("Limits", "", fault{"are missing", "give one or more"})

@@ -28,8 +28,8 @@ type Rule struct {
 	// unique in the rule. A rule with a Bandwidth may have no limits, and a rule that is Always limited
 	// has none. Limits of a rule with a Ban cannot be hybrid.
 	Limits []*sluice.Limit
-	// LimitsFor returns other limits for a request than Limits, such as of a customer's plan, and nil for Limits. It
-	// must return limits that the program keeps, not new ones: see sluice.Limit. If they have the names of Limits,
+	// LimitsFor returns other limits for a request than Limits, such as of a customer's plan, and nil for Limits. Without
+	// Limits, it returns limits for each request; otherwise the request is refused. It must return limits that the program keeps, not new ones: see sluice.Limit. If they have the names of Limits,
 	// used units stay used when the plan changes. It must be safe for concurrent use. Only a rule that Single compiles
 	// may have it; rules of a policy have Overrides.
 	LimitsFor func(a *Attributes) []*sluice.Limit

@@ -99,6 +99,9 @@ func (p *Policy) Reset(ctx context.Context, store sluice.Store, rule string, key
 	if err != nil {
 		return err
 	}
+	if r.LimitsFor != nil && len(r.Limits) == 0 {
+		return &RuleRequestError{Rule: rule, Problem: "finds its limits for each request; reset the key of a limit in the store"}
+	}
 	var errs []error
 	for i := range r.limits.requests {
 		if r.Always {

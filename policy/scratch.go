@@ -159,12 +159,15 @@ func (s *scratch) choose(r *rule, key keys.Ref) *selection {
 	return q
 }
 
-// limitsFor takes the limits that the rule's LimitsFor returns for the request, if any. If one is nil, it returns the
-// verdict of a request that no store can decide.
+// limitsFor takes the limits that the rule's LimitsFor returns for the request, if any. If one is nil, or there is none at
+// all, it returns the verdict of a request that no store can decide.
 func (s *scratch) limitsFor(q *selection) *Verdict {
 	limits := q.rule.LimitsFor(&s.attributes)
-	if len(limits) == 0 {
+	switch {
+	case len(limits) == 0 && len(q.rule.Limits) > 0:
 		return nil
+	case len(limits) == 0:
+		limits = make([]*sluice.Limit, 1)
 	}
 	for _, l := range limits {
 		if err := (&sluice.Request{Limit: l, Peek: true}).Check(); err != nil {

@@ -69,8 +69,8 @@ func (e *Edge[R]) policy(store sluice.Store, rule policy.Rule) (*policy.Policy, 
 	switch {
 	case store == nil:
 		return nil, errors.New(".Store is missing; give one such as memory.New makes")
-	case len(rule.Limits) == 0:
-		return nil, errors.New(".Limits is empty; give one limit or more")
+	case len(rule.Limits) == 0 && rule.LimitsFor == nil:
+		return nil, errors.New(".Limits is empty; give one limit or more, or LimitsFor")
 	case len(rule.Key) == 0:
 		return nil, errors.New(".Key is empty; give parts such as policy.ClientIP(), or policy.Global() for one budget shared by everybody")
 	case rule.OnStoreError > sluice.FallbackDeny:
