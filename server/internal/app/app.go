@@ -115,19 +115,19 @@ func New(o Options) (*App, error) {
 func (a *App) assemble() (err error) {
 	f, e := a.o.File, &a.engine
 	e.file, e.logger, e.metrics = f, a.o.Logger, a.metrics
-	if err = e.open(&a.o); err != nil {
+	if err := e.open(&a.o); err != nil {
 		return err
 	}
 	if a.audit, err = audit.Open(audit.Options{File: f.Audit.File, Tokens: a.o.Token != "", Logger: a.o.Logger, Metrics: a.metrics}); err != nil {
 		return err
 	}
-	if err = a.readTokens(); err != nil {
+	if err := a.readTokens(); err != nil {
 		return err
 	}
-	if err = e.openAPI(a.callers, a.audit); err != nil {
+	if err := e.openAPI(a.callers, a.audit); err != nil {
 		return err
 	}
-	if err = a.upstream.open(e, &a.files, a.o.Stall); err != nil {
+	if err := a.upstream.open(e, &a.files, a.o.Stall); err != nil {
 		return err
 	}
 	a.webhook, err = webhook.Open(f.ScaleOut.Webhook, webhook.Options{

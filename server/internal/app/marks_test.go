@@ -10,7 +10,6 @@ import (
 // second drops that first when there is congestion; marks of clients count at neither, and
 // the marks of a hop only where it is trusted.
 func TestMarksOfAnEarlierHop(t *testing.T) {
-	t.Parallel()
 	service := behind(t, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, r.Header.Get("Sluice-Marked"), r.Header.Get("X-Excess"))
 	})

@@ -198,6 +198,7 @@ func TestAuthoritiesOfTheUpstreamChange(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range []string{"http/1.1", "h2"} {
 		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
 			ours, theirs := newAuthority(t), newAuthority(t)
 			inside, leave := make(chan struct{}), make(chan struct{})
 			service := securely(t, ours, func(w http.ResponseWriter, r *http.Request) {

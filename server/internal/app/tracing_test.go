@@ -58,7 +58,6 @@ const (
 // The span of a request has the decision. The service gets its context. Only a trusted proxy continues its own trace,
 // and decides whether it is sent.
 func TestTracing(t *testing.T) {
-	t.Parallel()
 	for _, trusted := range []bool{true, false} {
 		for _, sample := range []string{"100%", "0%"} {
 			t.Run(fmt.Sprintf("trusted %t, sample %s", trusted, sample), func(t *testing.T) {
