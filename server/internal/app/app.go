@@ -56,14 +56,6 @@ type Options struct {
 	Window time.Duration
 }
 
-// tokens reads the tokens of a configuration.
-func (o *Options) tokens(f *config.File) (token, apiToken string, err error) {
-	if o.ReadTokens == nil {
-		return o.Token, o.APIToken, nil
-	}
-	return o.ReadTokens(f)
-}
-
 // App is a server that listens. Make it with New. Run it once with Run, or give it up with Close.
 type App struct {
 	o        Options

@@ -24,7 +24,10 @@ import (
 func Check(o Options) error {
 	f := o.File
 	var callers *access.Callers // unknown if the tokens cannot be read
-	token, apiToken, refused := o.tokens(f)
+	token, apiToken, refused := o.Token, o.APIToken, error(nil)
+	if o.ReadTokens != nil {
+		token, apiToken, refused = o.ReadTokens(f)
+	}
 	if refused == nil {
 		callers = access.NewCallers(token, apiToken, f.API.Open, (*audit.Log)(nil).Refusals)
 	}

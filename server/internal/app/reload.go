@@ -33,12 +33,13 @@ type reloads struct {
 	logger *slog.Logger
 	one    sync.Mutex // held by the running Reload
 
-	mu       sync.Mutex
-	file     *config.File // in force
-	since    time.Time
-	refused  *refusal // why the last reload was refused; nil if it succeeded
-	applied  uint64
-	refusals uint64
+	mu           sync.Mutex
+	file         *config.File // in force
+	since        time.Time
+	refused      error // why the last reload was refused; nil if it succeeded
+	refusedSince time.Time
+	applied      uint64
+	refusals     uint64
 }
 
 // newReloads begins with the configuration at the start.
@@ -50,12 +51,6 @@ func newReloads(o *Options) *reloads {
 		r.logger.Error("the server starts with an earlier configuration, because the current one is bad", "of", o.Since.Format(time.RFC3339))
 	}
 	return r
-}
-
-// refusal is why, and since when, a configuration is refused.
-type refusal struct {
-	why   error
-	since time.Time
 }
 
 // restartError names the changed settings that need a restart.
@@ -108,7 +103,7 @@ func (r *reloads) apply(f *config.File) {
 func (r *reloads) refuse(why error) {
 	r.mu.Lock()
 	r.refusals++
-	r.refused = &refusal{why, time.Now()}
+	r.refused, r.refusedSince = why, time.Now()
 	r.mu.Unlock()
 	const message = "the configuration is refused, and the previous one stays"
 	var restart *restartError
@@ -193,9 +188,9 @@ func (r *reloads) status() string {
 	var mistakes reader.Errors
 	var restart *restartError
 	switch {
-	case errors.As(r.refused.why, &restart):
+	case errors.As(r.refused, &restart):
 		text = "restart the server to change " + strings.Join(restart.settings, ", ")
-	case errors.As(r.refused.why, &mistakes):
+	case errors.As(r.refused, &mistakes):
 		m := mistakes[0]
 		text = fmt.Sprintf("%s:%d:%d: a mistake", filepath.Base(m.File), m.Pos.Line, m.Pos.Column)
 		if n := len(mistakes); n > 1 {
@@ -203,7 +198,7 @@ func (r *reloads) status() string {
 		}
 	}
 	return fmt.Sprintf("config: refused since %s, the one of %s stays; %s",
-		r.refused.since.UTC().Format(time.RFC3339), r.since.UTC().Format(time.RFC3339), text)
+		r.refusedSince.UTC().Format(time.RFC3339), r.since.UTC().Format(time.RFC3339), text)
 }
 
 // publish publishes the metrics of reloads.

@@ -35,7 +35,12 @@ func (s *Servers) openTLS(p *NamedListener, protocols []string) (*tls.Config, er
 		return nil, err
 	}
 	s.o.Metrics.Gauges("sluice_certificate_expiry_timestamp_seconds", "When the certificate of a listener expires, in Unix time.",
-		"listener", []string{p.Name}, func(string) float64 { return expiry(&current.Load().Certificates[0]) })
+		"listener", []string{p.Name}, func(string) float64 {
+			if leaf := current.Load().Certificates[0].Leaf; leaf != nil {
+				return float64(leaf.NotAfter.Unix())
+			}
+			return 0
+		})
 	return &tls.Config{
 		MinVersion: current.Load().MinVersion,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -44,14 +49,6 @@ func (s *Servers) openTLS(p *NamedListener, protocols []string) (*tls.Config, er
 			return config, nil
 		},
 	}, nil
-}
-
-// expiry returns when a certificate expires, in Unix time.
-func expiry(cert *tls.Certificate) float64 {
-	if cert.Leaf == nil {
-		return 0
-	}
-	return float64(cert.Leaf.NotAfter.Unix())
 }
 
 // readTLS reads the certificate of a listener.
