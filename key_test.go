@@ -12,6 +12,7 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
+// A key has the parts that it was made of, whatever bytes they hold.
 func TestKey(t *testing.T) {
 	for _, parts := range [][]string{
 		nil,

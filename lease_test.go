@@ -11,6 +11,7 @@ import (
 	"github.com/sluicehq/sluice/memory"
 )
 
+// Leases are taken, queued, released and lost by the numbers of their limit.
 func TestAcquire(t *testing.T) {
 	bubble(t, sluice.Concurrency{Max: 2, Queue: 1, TTL: time.Minute, Latency: time.Second}, func(b *bench) {
 		ctx := b.Context()

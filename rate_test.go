@@ -69,6 +69,7 @@ func TestParseRateRefuses(t *testing.T) {
 	}
 }
 
+// The short forms make the rates that they name.
 func TestPer(t *testing.T) {
 	for _, step := range []struct {
 		got, want sluice.Rate

@@ -9,6 +9,7 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
+// A reservation waits no longer than its caller permits.
 func TestReserve(t *testing.T) {
 	bubble(t, sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 2}, func(b *bench) {
 		const ever = time.Hour

@@ -94,6 +94,7 @@ func compare(t *testing.T, report string, has, lacks []string) {
 	}
 }
 
+// A short run in memory writes its parts, a page, and what was not measured.
 func TestMemory(t *testing.T) {
 	report, page := bench(t, "-quick", "-part", "memory,http", "-only", "clock|hot-serial/floor")
 	compare(t, report,

@@ -22,6 +22,7 @@ func by(names map[string]sluice.Fallback) func(*sluice.Limit) sluice.Fallback {
 	return func(l *sluice.Limit) sluice.Fallback { return names[l.Name()] }
 }
 
+// Each fallback decides as its rule says, whatever the request is.
 func TestLadder(t *testing.T) {
 	const second = time.Second
 	for _, c := range []struct {

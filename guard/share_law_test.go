@@ -149,6 +149,7 @@ func TestScaleLaw(t *testing.T) {
 	t.Logf("%d of %d have a rate that is not exact", inexact, rounds)
 }
 
+// A share of a limit has its numbers, rounded so that shares do not exceed the limit.
 func TestScale(t *testing.T) {
 	zone := time.FixedZone("here", 3600)
 	for _, c := range []struct {

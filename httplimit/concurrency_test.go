@@ -12,6 +12,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
+// A request holds its lease until its handler returns or panics.
 func TestConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbleStore(t)

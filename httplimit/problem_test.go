@@ -14,6 +14,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
+// Each kind of denial has its own problem document.
 func TestProblems(t *testing.T) {
 	limit := sluice.MustLimit("daily", sluice.FixedWindow{Rate: sluice.PerDay(5)})
 	other := sluice.MustLimit("other", sluice.FixedWindow{Rate: sluice.PerDay(5)})

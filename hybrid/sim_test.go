@@ -60,6 +60,7 @@ func seeds(t *testing.T, n uint64) (first, count uint64) {
 // mostProblems is how many seeds fail before the simulation ends.
 const mostProblems = 20
 
+// No seed breaks the bound of a limit, or another promise of hybrid limits.
 func TestSimulation(t *testing.T) {
 	first, count := seeds(t, 1000)
 	var total world

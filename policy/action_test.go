@@ -9,6 +9,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
+// A rule changes requests and answers only as its action says.
 func TestResponses(t *testing.T) {
 	fallback := global("fallback", 1, policy.Degrade)
 	fallback.WhenLimited.Upstream = "http://fallback.example.com"

@@ -288,6 +288,7 @@ func TestCandidate(t *testing.T) {
 	}
 }
 
+// A rule with a bandwidth paces the requests that it allows.
 func TestPaced(t *testing.T) {
 	pace := &policy.Bandwidth{Down: sluice.PerSecond(1_000_000)}
 	rules := []policy.Rule{

@@ -33,6 +33,7 @@ func denied(reason sluice.Reason, wait time.Duration) sluice.Decision {
 	return sluice.Decision{Reason: reason, RetryAfter: wait, Limit: 10}
 }
 
+// The strictest action of several limits holds, and the limit that decided is named.
 func TestFold(t *testing.T) {
 	limited, never := sluice.ReasonLimited, sluice.ReasonNever
 	for _, c := range []struct {
@@ -136,6 +137,7 @@ func TestNoRule(t *testing.T) {
 	}
 }
 
+// A rule matches by all of its conditions.
 func TestMatch(t *testing.T) {
 	h := func(header ...policy.ValueMatch) policy.Match { return policy.Match{Headers: header} }
 	headers := func(kv ...string) *policy.Attributes {
@@ -264,6 +266,7 @@ func TestTheShorterMaxWaitHolds(t *testing.T) {
 	}
 }
 
+// A cost comes from its source, within its bounds.
 func TestCost(t *testing.T) {
 	header := func(v string) policy.Values { return values{header: map[string]string{"X-Cost": v}} }
 	for _, c := range []struct {

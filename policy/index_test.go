@@ -12,6 +12,7 @@ import (
 	"github.com/sluicehq/sluice/policy/internal/patterns"
 )
 
+// A pattern matches the paths of one handler, and no others.
 func TestPatterns(t *testing.T) {
 	for _, c := range []struct {
 		pattern string

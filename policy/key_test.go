@@ -174,6 +174,7 @@ func TestKeysOfRulesAreInjective(t *testing.T) {
 	}
 }
 
+// A request without a part of the key shares a budget, skips the rule or is denied.
 func TestMissing(t *testing.T) {
 	for _, c := range []struct {
 		missing policy.Missing
@@ -376,6 +377,7 @@ func TestTemplatesAreInjective(t *testing.T) {
 	}
 }
 
+// Any template makes injective keys, or is refused.
 func FuzzTemplate(f *testing.F) {
 	for _, text := range []string{"{client_ip}/{header:X-Tenant}", "", "{", "}{", "{}", "{{}}", "{header:}", "{template:{path}}", "a{path}b{host}c"} {
 		f.Add(text)

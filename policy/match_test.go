@@ -132,6 +132,7 @@ func TestManyNetworks(t *testing.T) {
 	}
 }
 
+// An exception holds for requests that it matches, and exceptions have exceptions.
 func TestUnless(t *testing.T) {
 	m := policy.Match{
 		Paths: []string{"/api/**"},
@@ -194,6 +195,7 @@ func TestUnlessMatchesAsTheIndex(t *testing.T) {
 	}
 }
 
+// A request has the first class that matches it.
 func TestClasses(t *testing.T) {
 	o := policy.Options{Default: policy.Deny, Classes: []policy.Class{
 		{Name: "probe", Match: policy.Match{Paths: []string{"/healthz"}}, Bypass: true},

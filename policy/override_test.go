@@ -36,6 +36,7 @@ func tenant(name string) *policy.Attributes {
 	return &policy.Attributes{Values: values{header: map[string]string{"X-Tenant": name}}}
 }
 
+// A key with numbers of its own has these, and others have the numbers of the rule.
 func TestOverrides(t *testing.T) {
 	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{tenants()}})
 	for _, c := range []struct {
@@ -127,6 +128,7 @@ func TestOverridesShareLimits(t *testing.T) {
 	}
 }
 
+// Lists allow and deny keys and addresses before limits count.
 func TestLists(t *testing.T) {
 	rule := policy.Rule{
 		Name: "r", Key: []policy.Part{policy.Header("X-Tenant").IfMissing(policy.MissingSkip)}, Limits: perDay(1),

@@ -9,6 +9,7 @@ import (
 	"github.com/sluicehq/sluice/storetest"
 )
 
+// The virtual clock moves only when a test moves it.
 func TestClock(t *testing.T) {
 	c := storetest.NewClock()
 	begin := time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC)

@@ -24,11 +24,13 @@ formatted() {
 }
 
 words() { (cd tools && GOWORK=off go run ./wordcheck ..); }
+tests() { (cd tools && GOWORK=off go run ./testcheck ..); }
 imports() { (cd tools && GOWORK=off go run ./importcheck ..); }
 
 step "gofumpt" "run make fmt" formatted
 step "importcheck" "the rules are the table in tools/importcheck/house.go" imports
 step "wordcheck" "write plain words: the habits are the table in tools/wordcheck/habits.go" words
+step "testcheck" "the findings have the remedies" tests
 # What the linters found is remembered with paths: other clones must not see it.
 export GOLANGCI_LINT_CACHE=$PWD/.cache/golangci-lint
 lint=$(tool golangci-lint)

@@ -9,6 +9,7 @@ import (
 	"time"
 )
 
+// Measurements have their median and their range, in a text with a number of digits.
 func TestSummarize(t *testing.T) {
 	for _, c := range []struct {
 		values []float64
@@ -60,6 +61,7 @@ func TestRatiosAreTakenRoundByRound(t *testing.T) {
 	}
 }
 
+// A bar that was measured and does not hold is a failure, and a bar that was not measured says so.
 func TestVerdicts(t *testing.T) {
 	bars := []Bar{{Promise: "p"}, {Measured: true}, {Measured: true, Holds: true}}
 	if got := Failed(bars); got != 1 {
@@ -74,6 +76,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// A section leaves out rows without figures, and itself if no row is left.
 func TestSection(t *testing.T) {
 	var w strings.Builder
 	Section{Title: "Nothing", Table: Table{{"a", "b"}}}.write(&w, "##")
@@ -93,6 +96,7 @@ func TestQuietIsAShare(t *testing.T) {
 	}
 }
 
+// The least figure is found among some subjects.
 func TestLeast(t *testing.T) {
 	r := Results{}
 	r.Set("speed", "a", Once(3))
@@ -106,6 +110,7 @@ func TestLeast(t *testing.T) {
 	}
 }
 
+// What one figure has beyond another one is computed round by round.
 func TestBeyond(t *testing.T) {
 	if got := Summarize([]float64{5, 9, 3}).Beyond(Summarize([]float64{1, 2, 3})).Text(0); got != "4 (0–7)" {
 		t.Errorf("got %s", got)
@@ -136,6 +141,7 @@ func TestRace(t *testing.T) {
 	}
 }
 
+// A table has a row for each subject with figures, in the given order.
 func TestColumns(t *testing.T) {
 	r := Results{}
 	r.Set("speed", "a", Summarize([]float64{1, 2, 3}))
@@ -150,6 +156,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
+// A comparison says what was measured of both subjects, and whether the bar holds.
 func TestComparisons(t *testing.T) {
 	r := Results{}
 	r.Set("speed", "a", Once(3))

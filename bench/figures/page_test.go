@@ -22,6 +22,7 @@ func fake(title string, quiet ...float64) *Report {
 	return r
 }
 
+// A run replaces its own part of a page, and nothing else.
 func TestPage(t *testing.T) {
 	const section = `
 ## One

@@ -55,6 +55,7 @@ func TestBarsOverAFleet(t *testing.T) {
 	}
 }
 
+// A curve counts what was admitted in each second.
 func TestWindows(t *testing.T) {
 	second := int64(time.Second)
 	c := curve{at: []int64{0, second - 1, second, 3 * second}}

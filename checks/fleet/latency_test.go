@@ -20,6 +20,7 @@ func TestBucketsAreWithoutGaps(t *testing.T) {
 	}
 }
 
+// Quantiles of parts that were added are the quantiles of the whole, within a bucket.
 func TestQuantiles(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
 	var whole, part Latencies

@@ -101,6 +101,7 @@ func bounded() []kind {
 	return slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return k.name == "concurrency" })
 }
 
+// The bound holds for any input of the fuzzer.
 func FuzzBounds(f *testing.F) {
 	seed(f)
 	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { bounds(t, rapid.SampledFrom(bounded()).Draw(t, "algorithm")) }))

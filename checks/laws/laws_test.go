@@ -71,8 +71,10 @@ func mixed(t *rapid.T) {
 	play(t, newPlayer(t, named(t, first, "first"), named(t, second, "second")))
 }
 
+// Stores decide as the oracle, whatever calls are mixed.
 func TestMixed(t *testing.T) { rapid.Check(t, mixed) }
 
+// Stores decide as the oracle, for any input of the fuzzer.
 func FuzzOracle(f *testing.F) {
 	seed(f)
 	f.Fuzz(rapid.MakeFuzz(mixed))

@@ -217,6 +217,7 @@ func TestGoRedis(t *testing.T) {
 	}
 }
 
+// Rueidis gets decisions, also over the old protocol.
 func TestRueidis(t *testing.T) {
 	t.Parallel()
 	for _, old := range []bool{false, true} {

@@ -266,6 +266,7 @@ func TestAServerThatCannotStartSaysWhy(t *testing.T) {
 	}
 }
 
+// The variable names another program than redis-server.
 func TestProgram(t *testing.T) {
 	found, err := program()
 	if err != nil {

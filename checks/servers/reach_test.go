@@ -152,6 +152,7 @@ func certificate(t *testing.T, r *redistest.Server) string {
 	return fmt.Sprint(pair[1])
 }
 
+// A server reaches all masters of a cluster, also by the address of one.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)

@@ -199,14 +199,19 @@ func TestEqualsOracle(t *testing.T) {
 	}
 }
 
-func FuzzBucket(f *testing.F)         { fuzz(f, bucket) }
-func FuzzWarmBucket(f *testing.F)     { fuzz(f, warmBucket) }
+// The token bucket decides as its oracle.
+func FuzzBucket(f *testing.F)     { fuzz(f, bucket) }
+func FuzzWarmBucket(f *testing.F) { fuzz(f, warmBucket) }
+
+// The leaky bucket decides as its oracle.
 func FuzzLeaky(f *testing.F)          { fuzz(f, leaky) }
 func FuzzFixedWindow(f *testing.F)    { fuzz(f, fixedWindow) }
 func FuzzSlidingWindow(f *testing.F)  { fuzz(f, slidingWindow) }
 func FuzzSlidingCounter(f *testing.F) { fuzz(f, slidingCounter) }
 func FuzzSlidingLog(f *testing.F)     { fuzz(f, slidingLog) }
-func FuzzConcurrency(f *testing.F)    { fuzz(f, concurrency) }
+
+// Leases are decided as their oracle does.
+func FuzzConcurrency(f *testing.F) { fuzz(f, concurrency) }
 
 // TestSlidingWindowOfMostEqualsOracle counts denied attempts beyond what a state can count.
 func TestSlidingWindowOfMostEqualsOracle(t *testing.T) {

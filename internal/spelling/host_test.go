@@ -2,6 +2,7 @@ package spelling
 
 import "testing"
 
+// All spellings of a host are one.
 func TestHost(t *testing.T) {
 	for in, want := range map[string]string{
 		"example.com":            "example.com",

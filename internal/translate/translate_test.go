@@ -20,6 +20,7 @@ func TestMaxWaitInMicroseconds(t *testing.T) {
 	}
 }
 
+// The longest time of the arithmetic is the longest duration.
 func TestDuration(t *testing.T) {
 	for micros, want := range map[int64]time.Duration{
 		0: 0, 1: time.Microsecond, 60_000_000: time.Minute,

@@ -38,6 +38,7 @@ func source(imports ...string) string {
 	return b.String()
 }
 
+// Each import that the table does not permit is reported with its remedy.
 func TestImports(t *testing.T) {
 	const unit, none = "github.com/sluicehq/sluice", ""
 	for _, tc := range []struct {
@@ -105,6 +106,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
+// Requirements that a module must not have are reported.
 func TestModules(t *testing.T) {
 	for _, tc := range []struct {
 		name, file, text, want string

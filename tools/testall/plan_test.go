@@ -58,6 +58,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// Only the flags that pick tests do.
 func TestPicks(t *testing.T) {
 	for flag, want := range map[string]bool{"-run": true, "--run=TestA": true, "-skip=TestB": true, "-race": false, "-count": false, "TestRun": false} {
 		if got := picks([]string{"-v", flag}); got != want {

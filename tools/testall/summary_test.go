@@ -7,6 +7,7 @@ import (
 	"time"
 )
 
+// The summary counts tests, and shows what failed and why.
 func TestSummary(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

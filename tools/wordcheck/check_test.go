@@ -140,6 +140,7 @@ func TestExceptions(t *testing.T) {
 	}
 }
 
+// The report counts findings by folder and by habit, the most frequent first.
 func TestReport(t *testing.T) {
 	bad, worse := habit{name: "bad"}, habit{name: "worse"}
 	var b strings.Builder

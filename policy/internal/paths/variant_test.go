@@ -14,6 +14,7 @@ func variantsOf(o Form, escaped string) []string {
 	return append([]string{clean}, others...)
 }
 
+// A path has a variant for each way in which services read it.
 func TestVariants(t *testing.T) {
 	keep, decode, strip := Form{Slash: SlashKeep}, Form{Slash: SlashDecode}, Form{StripParams: true}
 	for _, c := range []struct {

@@ -180,6 +180,7 @@ func TestParseAllGivesEverySetting(t *testing.T) {
 	zero("", reflect.ValueOf(*f))
 }
 
+// The file with all settings makes a policy with all rules.
 func TestPolicy(t *testing.T) {
 	f, err := Load("testdata/all.yaml")
 	if err != nil {
@@ -263,6 +264,7 @@ func TestLoadMissing(t *testing.T) {
 	}
 }
 
+// Each mistake of a file can be had with its position.
 func TestUnwrap(t *testing.T) {
 	_, err := Parse("x.yaml", []byte("version: 2\nrules: 5\n"))
 	var first *reader.Error

@@ -10,6 +10,7 @@ import (
 // small are bounds that tests reach.
 var small = bounds{args: 4, bytes: 64}
 
+// Commands are read as Redis reads them, or refused.
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ give, want string }{

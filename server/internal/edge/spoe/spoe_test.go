@@ -19,6 +19,7 @@ import (
 	"github.com/sluicehq/sluice/server/internal/edge/gateway"
 )
 
+// A greeting is answered if both sides can talk, and otherwise refused with the reason.
 func TestHello(t *testing.T) {
 	t.Parallel()
 	s := serve(t, oneRule, nil)

@@ -137,6 +137,7 @@ func TestLinesInJSON(t *testing.T) {
 // combined is the combined format, as log analysers read it, with what follows.
 var combined = regexp.MustCompile(`^(\S+) (\S+) (\S+) \[([^\]]+)\] "((?:[^"\\]|\\.)*)" (\d{3}) (\S+) "((?:[^"\\]|\\.)*)" "((?:[^"\\]|\\.)*)" action=(\S+) rule=(\S+) remaining=(\S+) wait=(\S+) duration=(\S+)$`)
 
+// A line in the combined format says what the request was, and shows no key and no secret.
 func TestCombined(t *testing.T) {
 	s := newScene(t, func(o *Options, _ *output) { o.Combined = true })
 	for range 2 {
@@ -269,6 +270,7 @@ func TestFailingDisk(t *testing.T) {
 	}
 }
 
+// A sample of a tenth logs about a tenth.
 func TestSample(t *testing.T) {
 	s := newScene(t, func(o *Options, _ *output) { o.Sample = 0.1 })
 	const decisions = 5000

@@ -174,6 +174,7 @@ func TestHysteresis(t *testing.T) {
 	})
 }
 
+// A level is reached above one threshold and left below the other one.
 func TestLevels(t *testing.T) {
 	start := time.Unix(1_000_000, 0)
 	steps := func(t *testing.T, thresholds Thresholds, steps []struct {

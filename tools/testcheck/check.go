@@ -1,0 +1,113 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// check returns what is wrong with the tests of a repository. wordless has the number of messages without words that each folder
+// still has.
+func check(repository fs.FS, wordless map[string]int) (findings []string, err error) {
+	places := map[string]string{} // of the tests, by name
+	mute := map[string][]string{} // the messages without words, by folder
+	set := token.NewFileSet()
+	err = fs.WalkDir(repository, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "node_modules" || len(d.Name()) > 1 && d.Name()[0] == '.'):
+			return fs.SkipDir
+		case !strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		text, err := fs.ReadFile(repository, name)
+		if err != nil {
+			return err
+		}
+		file, err := parser.ParseFile(set, name, text, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || !isTest(f.Name.Name) {
+				continue
+			}
+			place := set.Position(f.Pos()).String()
+			if other, taken := places[f.Name.Name]; taken {
+				findings = append(findings, fmt.Sprintf("%s: %s is also in %s: give each test a name that says its promise", place, f.Name.Name, other))
+			}
+			places[f.Name.Name] = place
+			if f.Doc == nil && words(f.Name.Name) < 2 {
+				findings = append(findings, fmt.Sprintf("%s: %s promises nothing: say it in the name or in a comment", place, f.Name.Name))
+			}
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if c, ok := n.(*ast.CallExpr); ok && isWordless(c) {
+				mute[path.Dir(name)] = append(mute[path.Dir(name)], set.Position(c.Pos()).String())
+			}
+			return true
+		})
+		return nil
+	})
+	folders := maps.Clone(wordless)
+	for folder, all := range mute {
+		folders[folder] += 0
+		slices.Sort(all)
+	}
+	for _, folder := range slices.Sorted(maps.Keys(folders)) {
+		switch have, most := mute[folder], wordless[folder]; cmp.Compare(len(have), most) {
+		case 1:
+			findings = append(findings, fmt.Sprintf("%s: %d messages have no words, and %d had before: say what was promised and what was seen in\n\t%s", folder, len(have), most, strings.Join(have, "\n\t")))
+		case -1:
+			findings = append(findings, fmt.Sprintf("%s: %d messages have no words, fewer than before: write %d in tools/testcheck/wordless.go", folder, len(have), len(have)))
+		}
+	}
+	return findings, err
+}
+
+// isTest reports whether a function is a test or a fuzz target.
+func isTest(name string) bool {
+	return name != "TestMain" && (strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Fuzz"))
+}
+
+// words returns the number of words in the name of a test.
+func words(name string) (n int) {
+	for _, c := range name[len("Test"):] {
+		if unicode.IsUpper(c) {
+			n++
+		}
+	}
+	return n
+}
+
+// verbs matches the verbs of a format.
+var verbs = regexp.MustCompile(`%[-+# 0]*[0-9.*]*[a-zA-Z%]`)
+
+// isWordless reports whether a call fails a test with a format of verbs only.
+func isWordless(c *ast.CallExpr) bool {
+	f, ok := c.Fun.(*ast.SelectorExpr)
+	if !ok || f.Sel.Name != "Errorf" && f.Sel.Name != "Fatalf" || len(c.Args) == 0 {
+		return false
+	}
+	if x, ok := f.X.(*ast.Ident); ok && x.Name == "fmt" {
+		return false // it makes an error
+	}
+	l, ok := c.Args[0].(*ast.BasicLit)
+	if !ok || l.Kind != token.STRING {
+		return false
+	}
+	format, err := strconv.Unquote(l.Value)
+	return err == nil && !strings.ContainsFunc(verbs.ReplaceAllString(format, ""), unicode.IsLetter)
+}
