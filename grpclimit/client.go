@@ -234,6 +234,7 @@ func (c *Client) await(ctx context.Context, wait time.Duration, waits *bool) boo
 //	limit, err := grpclimit.AtRate("50/s")
 //	…
 //	conn, err := grpc.NewClient(target, append(limit, credentials)...)
+//
 // The error reports a rate that is not one.
 func AtRate(rate string) ([]grpc.DialOption, error) {
 	d, err := atRate("AtRate", "calls", rate, policy.Constant("calls"))

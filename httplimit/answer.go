@@ -2,10 +2,8 @@ package httplimit
 
 import (
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -23,7 +21,7 @@ import (
 // A call of gRPC over HTTP/2 is refused with a status of gRPC, such as RESOURCE_EXHAUSTED. With a nil
 // request, as for an answer that another program sends, it is refused like others.
 func WriteDenied(w http.ResponseWriter, r *http.Request, v *policy.Verdict) error {
-	if isGRPC(r) {
+	if denial.IsGRPC(r) {
 		writeGRPC(w, r, v)
 		return nil
 	}
@@ -113,43 +111,12 @@ func expand(text string, wait int64, rule string) string {
 	return strings.NewReplacer("{wait}", strconv.FormatInt(wait, 10), "{rule}", rule).Replace(text)
 }
 
-// maxFile bounds the file of an answer, in bytes. The file is read for each answer.
-const maxFile = 1 << 20
-
-// readFile returns the contents of an answer's file.
-func readFile(name string) ([]byte, error) {
-	// Only a regular file is opened: a pipe could block.
-	switch info, err := os.Stat(name); {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file", name)
-	case info.Size() > maxFile:
-		return nil, fmt.Errorf("%s has %d bytes; give a file of at most %d", name, info.Size(), maxFile)
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxFile))
-}
-
-// fileOf returns the contents of the file of a rule's answer.
-func fileOf(r *policy.LimitedAction, rule string) ([]byte, error) {
-	content, err := readFile(r.File)
-	if err != nil {
-		return nil, fmt.Errorf("httplimit: rule %q: WhenLimited.File: %w", rule, err)
-	}
-	return content, nil
-}
-
 // body returns the body of a rule's answer and its type, both empty if the rule has none.
 func body(r *policy.LimitedAction, wait int64, rule string) (content []byte, contentType string, err error) {
 	contentType = r.ContentType
 	switch {
 	case r.File != "":
-		if content, err = fileOf(r, rule); err != nil {
+		if content, err = denial.File(r, rule); err != nil {
 			return nil, "", err
 		}
 		if contentType == "" {
@@ -172,20 +139,6 @@ func setHeader(h http.Header, r *policy.LimitedAction, wait int64, rule string) 
 	for name, value := range r.Header {
 		h.Set(name, expand(value, wait, rule))
 	}
-}
-
-// CheckFiles returns an error if a rule of a policy names a file for its answer that cannot be read.
-// NewPolicyDecider and Decider.SetPolicy call it.
-func CheckFiles(p *policy.Policy) error {
-	for _, r := range p.Rules() {
-		if r.WhenLimited.File == "" {
-			continue
-		}
-		if _, err := fileOf(&r.WhenLimited, r.Name); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // waitOf returns the wait to write in an answer, in seconds: Retry-After if it is set, otherwise wait.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/denial"
 	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
@@ -77,7 +78,7 @@ func NewPolicyDecider(o PolicyOptions) (*Decider, error) {
 	case o.MaxWait < 0 && o.MaxWait != sluice.NoWait:
 		return nil, fmt.Errorf("httplimit: PolicyOptions.MaxWait is %v; give a positive time, 0 or sluice.NoWait", o.MaxWait)
 	}
-	if err := CheckFiles(o.Policy); err != nil {
+	if err := denial.CheckFiles(o.Policy); err != nil {
 		return nil, err
 	}
 	rules, err := policy.NewDecider(o.Policy, o.Store)
@@ -196,7 +197,7 @@ func (d *Decider) decideChecked(r *http.Request, p *inForce, others http.Header)
 	case d.o.Claim != nil || d.o.Attribute != nil:
 		a.Values = own
 	}
-	if d.o.TrustMarks != nil && HasMark(r, p.Policy) {
+	if d.o.TrustMarks != nil && hasMark(r, p.Policy) {
 		a.Marked = d.o.TrustMarks(r)
 	}
 	if d.o.Cost != nil {
@@ -214,10 +215,10 @@ func (d *Decider) Rules() *policy.Decider { return d.rules }
 func (d *Decider) Policy() *policy.Policy { return d.rules.Policy() }
 
 // SetPolicy replaces the policy. Requests that are being decided keep the earlier one. It returns an error, and changes
-// nothing, for a nil policy and for a policy with a file that CheckFiles cannot read.
+// nothing, for a nil policy and for a policy with a file that cannot be read.
 func (d *Decider) SetPolicy(p *policy.Policy) error {
 	if p != nil {
-		if err := CheckFiles(p); err != nil {
+		if err := denial.CheckFiles(p); err != nil {
 			return err
 		}
 	}
@@ -242,9 +243,9 @@ func (d *Decider) reserved(r *http.Request, p *policy.Policy) reserved {
 	return p.ReservedHeaders()
 }
 
-// HasMark reports whether a request has a header that marks it: Sluice-Marked, or a header
+// hasMark reports whether a request has a header that marks it: Sluice-Marked, or a header
 // with which a rule of the policy marks requests. Anybody can send such a header.
-func HasMark(r *http.Request, p *policy.Policy) bool {
+func hasMark(r *http.Request, p *policy.Policy) bool {
 	return slices.ContainsFunc(p.MarkHeaders(), func(name string) bool { return len(r.Header[name]) > 0 })
 }
 

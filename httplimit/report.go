@@ -95,12 +95,6 @@ func (q *Report) check(d *Decider, r *http.Request, p *policy.Policy) (others ht
 	return others, err
 }
 
-// UnseenOutcome returns the outcome of a reported request for gate.Admission.Leave. Only the gateway sees the response,
-// so the request counts whatever its status, and estimates stay charged.
-func UnseenOutcome(r *http.Request) policy.Outcome {
-	return policy.Outcome{Unknown: true, RequestBytes: max(0, r.ContentLength)}
-}
-
 // PassedHeaders returns how a gateway must change the header of a request that passes: it removes the
 // headers of remove, and then sets the headers of set, by which rules mark and degrade requests. The verdict is one of
 // d, and the request was not refused.

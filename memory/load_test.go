@@ -291,7 +291,7 @@ func TestSavesGoOnAfterErrors(t *testing.T) {
 	now := int64(start)
 	s := open(t, &now, Options{Shards: 8})
 	saver := s.NewSaver()
-	if _, err := saver.SaveChanges(new(bytes.Buffer)); !errors.Is(err, ErrSaveAll) {
+	if _, err := saver.SaveChanges(new(bytes.Buffer)); !errors.Is(err, errSaveAll) {
 		t.Errorf("changes before a first save: %v", err)
 	}
 	if _, err := saver.SaveAll(&failing{calls: 24}); !errors.Is(err, errWrite) {

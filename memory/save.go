@@ -77,8 +77,8 @@ type Saved struct {
 	LongestLock time.Duration
 }
 
-// ErrSaveAll means that SaveChanges needs a successful SaveAll first.
-var ErrSaveAll = errors.New("memory: SaveChanges continues what SaveAll has written; call SaveAll first")
+// errSaveAll means that SaveChanges needs a successful SaveAll first.
+var errSaveAll = errors.New("memory: SaveChanges continues what SaveAll has written; call SaveAll first")
 
 // NewSaver returns a Saver for the states of the store.
 func (s *Store) NewSaver() *Saver { return &Saver{store: s} }
@@ -159,7 +159,7 @@ func (v *Saver) SaveChanges(w io.Writer) (Saved, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if !v.begun {
-		return Saved{}, ErrSaveAll
+		return Saved{}, errSaveAll
 	}
 	v.out.w, v.out.bytes = w, 0
 	report, err := v.save(false)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/denial"
 	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/server/internal/access"
 	"github.com/sluicehq/sluice/server/internal/config"
@@ -77,7 +77,7 @@ func checkLog(setting, path string) error {
 func checkAnswers(f *config.File) error {
 	p, err := f.Policy()
 	if err == nil {
-		err = httplimit.CheckFiles(p)
+		err = denial.CheckFiles(p)
 	}
 	if err != nil {
 		return fmt.Errorf("the answers of rules: %w", err)

@@ -46,16 +46,16 @@ func TestDocumentedCallsAreAnswered(t *testing.T) {
 			}
 		}
 	}
-	var got denial
+	var got shownDenial
 	var body string
 	for got.Allowed = true; got.Allowed; {
 		_, body = r.send(API, http.MethodPost, calls[0][1], calls[0][2])
-		got = denial{}
+		got = shownDenial{}
 		if err := json.Unmarshal([]byte(body), &got); err != nil {
 			t.Fatal(err)
 		}
 	}
-	var want denial
+	var want shownDenial
 	if err := json.Unmarshal([]byte(printed[1][1]), &want); err != nil {
 		t.Fatal(err)
 	}
@@ -66,8 +66,8 @@ func TestDocumentedCallsAreAnswered(t *testing.T) {
 	}
 }
 
-// denial is what docs/api.md shows of one.
-type denial struct {
+// shownDenial is what docs/api.md shows of one.
+type shownDenial struct {
 	Allowed      bool
 	Action, Rule string
 	Answer       struct {

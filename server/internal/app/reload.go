@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/denial"
 	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
@@ -136,7 +136,7 @@ func (a *App) reload() (f *config.File, changed []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := httplimit.CheckFiles(rules); err != nil {
+	if err := denial.CheckFiles(rules); err != nil {
 		return nil, nil, err
 	}
 	if err := a.upstream.fallbacks.Set(rules); err != nil {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/sluicehq/sluice/httplimit"
@@ -119,7 +120,8 @@ func (q *exampleRequest) read(ctx context.Context, f *config.File) (*policy.Poli
 			return nil, nil, fmt.Errorf("--%s %s, and the server refuses such requests with status 400; %s", bad.Attribute, bad.Problem, bad.Remedy)
 		}
 	}
-	a.Marked = q.marked || f.TrustMarks && ip.TrustsPeer(r) && httplimit.HasMark(r, p)
+	marks := slices.ContainsFunc(p.MarkHeaders(), func(name string) bool { return len(r.Header[name]) > 0 })
+	a.Marked = q.marked || marks && f.TrustMarks && ip.TrustsPeer(r)
 	if a.Values, err = q.withAttributes(a.Values); err != nil {
 		return nil, nil, err
 	}

@@ -86,7 +86,8 @@ func (d *Decider) Admit(ctx context.Context, q *httplimit.Report, decided func()
 	if !denied {
 		admission, err := d.o.Gate.Enter(ctx, v)
 		denied = err != nil
-		admission.Leave(ctx, httplimit.UnseenOutcome(r))
+		// Only the gateway sees the response: the request counts whatever its status, and estimates stay charged.
+		admission.Leave(ctx, policy.Outcome{Unknown: true, RequestBytes: max(0, r.ContentLength)})
 	}
 	d.o.OnVerdict(v, took)
 	if v.Err != nil && !v.Abandoned() {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/internal/denial"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -76,7 +75,7 @@ func (x *entry) grpcStatus() (code int, found bool) {
 	if x.edge != proxy || x.verdict.Allowed() {
 		return 0, false
 	}
-	return httplimit.GRPCStatus(x.request, x.verdict)
+	return denial.GRPCStatus(x.request, x.verdict)
 }
 
 // appendJSON appends the decision as a line of JSON.
