@@ -38,5 +38,6 @@
 //     [Key.Len] identify a key; [EncodedKey] and [AppendKeyPart] make a key from encoded parts.
 //   - A [Decision] carries a [Receipt]. [Request.Charge] makes a [Charge] from it; Cancel,
 //     Settle and Release take the charge.
-//   - [Limit.Params] and [Ban.Terms] have the numbers for the stores of this repository.
+//   - Package driver has the arithmetic, and an example of a whole store. [Limit.Params] and [Ban.Terms] are for the
+//     stores of this repository.
 package sluice

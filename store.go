@@ -141,7 +141,8 @@ func (r *Request) problem() error {
 	return nil
 }
 
-// Params returns the numbers with which stores compute. Do not change them.
+// Params returns the numbers with which the stores of this repository compute. Other stores call driver.Decide. Do not
+// change them.
 func (l *Limit) Params() *algo.Params { return &l.params }
 
 // ID returns 128 bits that identify the name and the algorithm, whatever the numbers. Stores
@@ -152,7 +153,7 @@ func (l *Limit) ID() [2]uint64 { return l.id }
 // equals the first half of ID, so that a store can keep both together.
 func (l *Limit) NameID() [2]uint64 { return l.nameID }
 
-// Terms returns the numbers with which stores decide about a ban.
+// Terms returns the numbers with which the stores of this repository decide about a ban.
 func (b *Ban) Terms() algo.Ban {
 	t := algo.Ban{
 		After: b.After, Within: int64(b.Within / time.Microsecond), For: int64(b.For / time.Microsecond),

@@ -253,13 +253,13 @@ func (b *batch) replay(i int, rs []sluice.Request) sluice.Decision {
 	c := it.shard.copyOf(&it.location, 4*len(rs))
 	for j := it.first; j < i; j++ {
 		o := &b.items[j]
-		if o.first != it.first || !b.charges(j, rs) || c.keeps(o.v.params, &o.req) {
+		if o.first != it.first || !b.charges(j, rs) || c.Keeps(o.v.params, &o.req) {
 			continue
 		}
-		c.convert(o.v.params, o.req.Now)
-		c.charge(&o.req)
+		c.Convert(o.v.params, o.req.Now)
+		c.Charge(&o.req, new(algo.Result))
 	}
-	return c.peek(it.v, &it.req)
+	return peekReplica(&c, it.v, &it.req)
 }
 
 // uncharge decides the allowed requests of a denied batch again, as if no request before them had been charged.

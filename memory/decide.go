@@ -265,14 +265,14 @@ func (sh *shard) peekEntry(v *version, e *entry, req *algo.Request) sluice.Decis
 
 // peekOther decides from an entry that was written under other numbers, and does not change it.
 func (sh *shard) peekOther(v *version, e *entry, req *algo.Request) sluice.Decision {
-	other := replica{params: sh.store.versions.at(e.version()).params, state: e.state}
+	other := algo.Replica{Params: sh.store.versions.at(e.version()).params, State: e.state}
 	if !v.params.Inline() {
 		if e.state.T == 0 {
 			return sh.peekEntry(v, &entry{}, req)
 		}
-		other.words = sh.words(e)
+		other.Words = sh.words(e)
 	}
-	return other.peek(v, req)
+	return peekReplica(&other, v, req)
 }
 
 // debitOther charges a debit that was denied to an entry that was written under other

@@ -92,23 +92,12 @@ func (s *Store) end(c *sluice.Charge, unacted bool, f func(*shard, *version, *en
 		}
 	default:
 		v = s.versions.at(e.version())
-		charge = convertCharge(p.v.params, v.params, charge, now)
+		charge = v.params.ConvertCharge(p.v.params, charge, now)
 	}
 	if !v.params.Inline() && !p.shard.ensureBlock(v.params, e, now, false) && e.state.T == 0 {
 		return nil
 	}
 	return f(p.shard, v, e, now, charge)
-}
-
-// convertCharge converts the ticks of a charge to the ticks of other numbers of its limit.
-func convertCharge(from, to *algo.Params, c algo.Charge, now int64) algo.Charge {
-	switch to.Kind {
-	case algo.KindBucket:
-		c = to.Bucket.ConvertCharge(&from.Bucket, c, now)
-	case algo.KindLeaky:
-		c = to.Leaky.ConvertCharge(&from.Leaky, c)
-	}
-	return c
 }
 
 // lock returns the location of a limit's key with its shard locked, and the time.

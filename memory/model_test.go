@@ -274,7 +274,7 @@ func (m *model) end(c sluice.Charge, how func(st *modelState, c algo.Charge) boo
 		m.states[id] = st
 	}
 	if st.params != c.Limit.Params() {
-		charge = convertCharge(c.Limit.Params(), st.params, charge, *m.now)
+		charge = st.params.ConvertCharge(c.Limit.Params(), charge, *m.now)
 	}
 	return how(st, charge)
 }

@@ -280,6 +280,18 @@ func (p *Params) MoveWords(dst, src []uint64) {
 	}
 }
 
+// ConvertCharge converts the ticks of a charge under the numbers from to the ticks of the numbers p.
+func (p *Params) ConvertCharge(from *Params, c Charge, now int64) Charge {
+	switch p.Kind {
+	case KindBucket:
+		return p.Bucket.ConvertCharge(&from.Bucket, c, now)
+	case KindLeaky:
+		return p.Leaky.ConvertCharge(&from.Leaky, c)
+	default:
+		return c
+	}
+}
+
 // SettleState replaces the cost of a charge in a state of an inline kind.
 func (p *Params) SettleState(s State, now int64, c Charge, actual int64) State {
 	switch p.Kind {
