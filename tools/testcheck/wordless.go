@@ -45,7 +45,6 @@ var wordless = map[string]int{
 	"server/internal/edge/extauthz":     5,
 	"server/internal/edge/forwardauth":  4,
 	"server/internal/edge/proxy":        13,
-	"server/internal/edge/proxy/direct": 1,
 	"server/internal/edge/resp":         9,
 	"server/internal/edge/rls":          10,
 	"server/internal/edge/spoe":         4,

@@ -116,7 +116,7 @@ func TestServicesThatSpeakFirst(t *testing.T) {
 		return c, err
 	}})
 	if err := send(t.Context(), c, address, &steps{}); err != errStale { //nolint:errorlint // it is this value
-		t.Errorf("%v", err)
+		t.Errorf("a request to a service that has spoken first gets %v, want %v", err, errStale)
 	}
 }
 
@@ -300,7 +300,7 @@ func TestRepeats(t *testing.T) {
 		c.change(d)
 		r := &http.Request{Method: c.method, Header: http.Header{c.header: {"k"}}}
 		if got := d.repeats(r, c.err); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
+			t.Errorf("%s: the request is sent once more: %v, want %v", c.name, got, c.want)
 		}
 	}
 }
