@@ -22,7 +22,7 @@ type content struct {
 
 // ofServer are the settings at the top of a file that only the server uses.
 var ofServer = strings.Fields(`store listen upstream trusted_proxies trust_marks headers header_names jitter http admin api log
-	access_log tracing audit near_limit scale_out drain_timeout`)
+	access_log tracing audit near_limit scale_out drain drain_timeout`)
 
 // Ignored implements [reader.Ignorer].
 func (*content) Ignored(name string) (problem, suggestion string) {

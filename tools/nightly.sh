@@ -12,6 +12,7 @@ step() {
 }
 
 need_all
+need wrk wrk
 # shellcheck disable=SC2086 # one word a module
 step "what the day leaves out" testall night $modules -- -count 1 -vet=off -timeout 20m
 step "the contract over Redis, with three times the random requests of a day" env SLUICE_SOAK=3 go -C checks test -count 1 -timeout 20m -run KeepsTheContract ./decisions

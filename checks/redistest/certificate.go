@@ -19,9 +19,9 @@ import (
 func certificateIn(dir string) string { return filepath.Join(dir, "server.crt") }
 func keyIn(dir string) string         { return filepath.Join(dir, "server.key") }
 
-// writeCertificate makes a certificate for 127.0.0.1 and localhost that nobody else
-// signed, writes it into dir with its key, and returns a configuration that trusts it.
-func writeCertificate(dir string) (*tls.Config, error) {
+// WriteCertificate makes a certificate for 127.0.0.1 and localhost that nobody else
+// signed, writes it into dir as server.crt with its key as server.key, and returns a configuration that trusts it.
+func WriteCertificate(dir string) (*tls.Config, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("redistest: %w", err)

@@ -77,7 +77,7 @@ func (s *Server) startAnywhere() (err error) {
 		s.Socket = socketIn(s.dir)
 	}
 	if s.opts.tls {
-		if s.trusted, err = writeCertificate(s.dir); err != nil {
+		if s.trusted, err = WriteCertificate(s.dir); err != nil {
 			return err
 		}
 	}

@@ -121,7 +121,7 @@ var house = []room{
 	{"policyfile", []string{fileReader, conditions, fileRules, "policy"}, moduleOne, "policyfile turns text into a policy; let app connect it with stores and edges"},
 
 	// The server: a main of a few lines, two rooms that wire, and the edges.
-	{"server/cmd/sluice", []string{wireCLI}, nil, "main only calls cli; put the code there"},
+	{"server/cmd/*", []string{wireCLI}, nil, "main only calls cli; put the code there"},
 	{settings, []string{fileReader, conditions, fileRules, envoyFiles, edges, listening, accepting, saving, observing, secrets, smallRooms, "policy", domain}, join(moduleOne, ofRequests, []string{"policyfile"}), "config composes the settings of the other rooms, and opens nothing"},
 	{wireCLI, join(wiring, []string{wireApp}), moduleOne, "the library and the edges are there to be wired; nothing else is"},
 	{wireApp, wiring, moduleOne, "the library and the edges are there to be wired; app is below cli"},

@@ -124,6 +124,7 @@ var nightly = map[string][]string{
 		"TestPacketLoss",              // TestRueidisLeavesSilentConnections, and TestRedial of goredisstore
 		"TestValkeyBatchOverSlots", "TestValkeyClusterFailover", "TestValkeySentinelFailover",
 	},
+	"checks/servers": {"TestForeignClientsSeeNoRestart"}, // TestRestartsBehindASocketLoseNothing, TestServersThatShareAPortLoseNothing
 	// By day, package hybrid has these tests in virtual time.
 	"checks/hybrid": {
 		"TestBothHalvesShareOverRedis", // TestExactProcessesShare

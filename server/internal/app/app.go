@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 	"github.com/sluicehq/sluice/server/internal/observe/webhook"
 	"github.com/sluicehq/sluice/server/internal/secret"
+	"github.com/sluicehq/sluice/server/internal/systemd"
 	"github.com/sluicehq/sluice/server/internal/writable"
 )
 
@@ -43,6 +45,10 @@ type Options struct {
 	// Overridden has what replaced settings of the file, such as "--listen-admin" for "listen.admin.address". Check names it
 	// in place of the setting. Default: nothing.
 	Overridden map[string]string
+	// Passed are the sockets that another program has opened for listeners, by their names. Default: none.
+	Passed map[string]net.Listener
+	// Manager is notified when the server is ready, and when it stops. Default: none.
+	Manager *systemd.Manager
 	// Version is the version of the program, for its metrics.
 	Version string
 	// Logger is the log of the program. Default: slog.Default().
@@ -135,7 +141,7 @@ func (a *App) assemble() (err error) {
 	a.cut = cut
 	a.servers, err = accept.Open(accept.Options{
 		MaxConnections: f.HTTP.MaxConnections, PerClient: f.HTTP.MaxConnectionsPerClient, Trusted: f.Trusts(), HeaderTimeout: f.HTTP.HeaderTimeout,
-		Callers: a.callers, Files: &a.files, Logger: a.o.Logger, Metrics: a.metrics,
+		Passed: a.o.Passed, Callers: a.callers, Files: &a.files, Logger: a.o.Logger, Metrics: a.metrics,
 	}, f.Listen.All(), a.endpoints(ctx))
 	return err
 }

@@ -164,3 +164,33 @@ func TestAnswersCloseConnectionsWhileDraining(t *testing.T) {
 		t.Error(r.err)
 	}
 }
+
+// For the delay of its drain, a server reports that it is not ready, and still answers new connections.
+func TestALeavingServerStillAnswers(t *testing.T) {
+	r := start(t, parse(t, free+"drain: {delay: 1s}\n"+roomy), nil)
+	r.stop()
+	eventually(t, "the answer that the server drains", func() bool {
+		res, text := r.send(Admin, http.MethodGet, "/readyz", "")
+		return res.StatusCode == http.StatusServiceUnavailable && strings.Contains(text, "draining")
+	})
+	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := fresh.Get(r.URL(Proxy))
+	if err != nil {
+		t.Fatalf("a connection within the delay: %v", err)
+	}
+	res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		t.Errorf("a request within the delay gets %d", res.StatusCode)
+	}
+	eventually(t, "the end of the proxy's listener", func() bool {
+		res, err := fresh.Get(r.URL(Proxy))
+		if err == nil {
+			res.Body.Close()
+		}
+		return err != nil
+	})
+	r.end()
+	if r.err != nil {
+		t.Error(r.err)
+	}
+}

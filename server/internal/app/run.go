@@ -25,11 +25,16 @@ func (a *App) Run(ctx context.Context) error {
 	stopStore := a.engine.store.Start()
 	a.serving.Store(true)
 	a.audit.Started()
+	running.Go(func() { a.o.Manager.Watch(notifying, func() { _ = a.Ready() }) })
+	a.o.Manager.Ready()
 
 	var err error
 	select {
 	case <-ctx.Done():
+		err = a.lameDuck(failed)
 	case err = <-failed:
+	}
+	if err != nil {
 		err = fmt.Errorf("sluice: %w", err)
 	}
 	stopNotifying()
@@ -37,6 +42,24 @@ func (a *App) Run(ctx context.Context) error {
 	wait()
 	running.Wait()
 	return err
+}
+
+// lameDuck answers requests for the delay of the drain, and says meanwhile that the server is not ready, so that balancers send
+// no more. The error is of a listener that failed.
+func (a *App) lameDuck(failed <-chan error) error {
+	a.draining.Store(true)
+	a.o.Manager.Stopping()
+	delay := a.o.File.Drain.Delay
+	if delay == 0 {
+		return nil
+	}
+	a.o.Logger.Info("not ready any more: balancers have time to notice", "delay", delay)
+	select {
+	case err := <-failed:
+		return err
+	case <-time.After(delay):
+		return nil
+	}
 }
 
 // drain lets the requests under way end.

@@ -56,18 +56,30 @@ func (c *client) register(cmd *cobra.Command) {
 
 // call makes a call, and reads the answer into a value.
 func (c *client) call(ctx context.Context, method, path string, body, into any) error {
-	if err := fromEnvironment(c.flags); err != nil {
+	text, err := c.answer(ctx, method, path, body)
+	if err != nil {
 		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return c.strange()
+	}
+	return nil
+}
+
+// answer makes a call and returns the answer. A status other than 200 is an error.
+func (c *client) answer(ctx context.Context, method, path string, body any) ([]byte, error) {
+	if err := fromEnvironment(c.flags); err != nil {
+		return nil, err
 	}
 	token, err := adminToken(&access.Admin{}, c.adminTokenFile)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var sent io.Reader
 	if body != nil {
 		text, err := json.Marshal(body)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		sent = bytes.NewReader(text)
 	}
@@ -75,7 +87,7 @@ func (c *client) call(ctx context.Context, method, path string, body, into any) 
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, c.url()+path, sent)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
@@ -88,25 +100,22 @@ func (c *client) call(ctx context.Context, method, path string, body, into any) 
 	}
 	transport, err := c.transport()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer transport.CloseIdleConnections()
 	res, err := (&http.Client{Transport: transport, CheckRedirect: noRedirect}).Do(r)
 	if err != nil {
-		return c.unanswered(err)
+		return nil, c.unanswered(err)
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
-		return c.unanswered(err)
+		return nil, c.unanswered(err)
 	}
 	if res.StatusCode != http.StatusOK {
-		return c.refused(res.StatusCode, text)
+		return nil, c.refused(res.StatusCode, text)
 	}
-	if err := json.Unmarshal(text, into); err != nil {
-		return c.strange()
-	}
-	return nil
+	return text, nil
 }
 
 // url returns the URL of the server. A server at a Unix socket has the name localhost, and TLS if the flags of TLS are given.

@@ -14,11 +14,13 @@ import (
 	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/observe/sampled"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
+	"github.com/sluicehq/sluice/server/internal/systemd"
 	"github.com/spf13/cobra"
 )
 
 func newServe() *cobra.Command {
 	var s settings
+	var check bool
 	cmd := &cobra.Command{
 		Use:   "serve [FILE]",
 		Short: "Limit traffic as a proxy, and decide for other programs",
@@ -42,6 +44,10 @@ func newServe() *cobra.Command {
 				return err
 			}
 			s.setFile(args)
+			if check {
+				_, err := s.validate(false)
+				return err
+			}
 			reloads := newReloader(cmp.Or(s.envoyFolder(), s.config))
 			defer reloads.close()
 			kept := lastGood(s.lastGood)
@@ -96,6 +102,10 @@ func newServe() *cobra.Command {
 					return f, nil
 				}
 			}
+			if o.Passed, err = systemd.Sockets(); err != nil {
+				return err
+			}
+			o.Manager = &systemd.Manager{Logger: logger}
 			a, err := app.New(o)
 			if err != nil {
 				return err
@@ -115,6 +125,7 @@ func newServe() *cobra.Command {
 			return a.Run(ctx)
 		},
 	}
+	cmd.Flags().BoolVar(&check, "check", false, "check what serve reads at its start, as validate does, and exit")
 	s.register(cmd.Flags())
 	return cmd
 }

@@ -64,7 +64,7 @@ func fromEnvironment(flags *pflag.FlagSet) error {
 	flags.VisitAll(func(f *pflag.Flag) {
 		name := variable(f)
 		text, ok := os.LookupEnv(name)
-		if !ok || text == "" || f.Changed || f.Name == "help" {
+		if !ok || text == "" || f.Changed || f.Name == "help" || f.Name == "check" {
 			return
 		}
 		if err := flags.Set(f.Name, text); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is set for releases: -ldflags "-X github.com/sluicehq/sluice/server/internal/cli.version=v1.2.3".
-var version string
+// version, commit and date are set for releases, as in -ldflags "-X github.com/sluicehq/sluice/server/internal/cli.version=v1.2.3".
+var version, commit, date string
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
@@ -35,18 +35,29 @@ func versionName() string {
 	return "(devel)"
 }
 
-// versionLine describes the build.
+// versionLine describes the build: version, commit, its date, the version of Go, and the system.
 func versionLine() string {
-	line := "sluice " + versionName()
-	if info, ok := debug.ReadBuildInfo(); ok {
+	revision, when, changed := commit, date, ""
+	if info, ok := debug.ReadBuildInfo(); ok && commit == "" {
 		for _, s := range info.Settings {
-			switch {
-			case s.Key == "vcs.revision":
-				line += " " + s.Value[:min(12, len(s.Value))]
-			case s.Key == "vcs.modified" && s.Value == "true":
-				line += "+changes"
+			switch s.Key {
+			case "vcs.revision":
+				revision = s.Value
+			case "vcs.time":
+				when = s.Value
+			case "vcs.modified":
+				if s.Value == "true" {
+					changed = "+changes"
+				}
 			}
 		}
+	}
+	line := "sluice " + versionName()
+	if revision != "" {
+		line += " " + revision[:min(12, len(revision))] + changed
+	}
+	if when != "" {
+		line += " " + when
 	}
 	return fmt.Sprintf("%s %s %s/%s", line, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -38,6 +38,7 @@ func (f *File) checkListeners(s *reader.Source) {
 		if l.Off() {
 			s.Idle(l.Path()+".proxy_protocol", l.ProxyProtocol, "is given, and the listener is off", "remove it, or give an address")
 			s.Idle(l.Path()+".tls", l.TLS != nil, "is given, and the listener is off", "remove it, or give an address")
+			s.Idle(l.Path()+".reuse_port", l.ReusePort, "is given, and the listener is off", "remove it, or give an address")
 		}
 		if path, _ := l.Socket(); path == "" {
 			s.Idle(l.Path()+".mode", l.Mode != "", "is given, and the address is not the path of a Unix socket", "remove it, or give an address such as unix:/run/sluice/auth.sock")

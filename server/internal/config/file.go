@@ -65,6 +65,8 @@ type File struct {
 	NearLimit reader.Ratio `yaml:"near_limit"`
 	// ScaleOut informs other programs of the pressure on rules.
 	ScaleOut ScaleOut `yaml:"scale_out"`
+	// Drain is what the server does after SIGTERM before it ends.
+	Drain accept.Drain `yaml:"drain"`
 	// DrainTimeout is how long requests in flight may take to end after SIGTERM. Default: 30s.
 	DrainTimeout time.Duration `yaml:"drain_timeout"`
 

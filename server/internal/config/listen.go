@@ -73,6 +73,7 @@ func (f *File) checkListen(s *reader.Source) {
 		}
 		at[l.Address] = l.Path()
 		l.CheckMode(s, l.Path())
+		f.checkReusePort(s, &l)
 		if trusted, remedy := f.trustsAt(*l.Listener); l.ProxyProtocol && !trusted {
 			s.Follow(l.Path()+".proxy_protocol", "is true, and no peer may send the header", remedy)
 		}
@@ -97,5 +98,18 @@ func (f *File) checkAccess(s *reader.Source, path, host string, l *accept.NamedL
 		s.Follow(path, problem, "listen on 127.0.0.1, or give admin.token_file, or client_ca under tls")
 	case l.Audience == access.Programs && f.API == (access.API{}) && !s.Failed("api"):
 		s.Follow(path, problem, "listen on 127.0.0.1, or give api.token_file, client_ca under tls, or api.open: true to answer everybody")
+	}
+}
+
+// checkReusePort checks that two servers can run at once, as reuse_port wants.
+func (f *File) checkReusePort(s *reader.Source, l *accept.NamedListener) {
+	at := l.Path() + ".reuse_port"
+	switch path, _ := l.Socket(); {
+	case !l.ReusePort:
+	case path != "":
+		s.Follow(at, "is true, and the address is the path of a Unix socket", "remove it, or give an address as HOST:PORT")
+	case f.Store.Redis == nil && f.Store.Memory.File != "":
+		s.Follow(at, "is true, and two servers cannot share store.memory.file",
+			"let systemd pass the socket instead, as sluice.socket does, or share limits through store.redis")
 	}
 }

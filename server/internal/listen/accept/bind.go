@@ -11,9 +11,13 @@ import (
 	"syscall"
 )
 
-// bind opens the listener of a name at an address, HOST:PORT. Errors name the settings that choose another one.
-func bind(name, address string) (net.Listener, error) {
+// bind opens the listener of a name at an address, HOST:PORT. Errors name the settings that choose another one. With shared,
+// other processes of this user may listen there too.
+func bind(name, address string, shared bool) (net.Listener, error) {
 	var config net.ListenConfig
+	if shared {
+		config.Control = func(_, _ string, raw syscall.RawConn) error { return sharePort(raw) }
+	}
 	ln, err := config.Listen(context.Background(), "tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):

@@ -28,7 +28,7 @@ func (p *NamedListener) bind() (net.Listener, error) {
 	if path, mode := p.Socket(); path != "" {
 		return bindSocket(p.Name, path, mode)
 	}
-	return bind(p.Name, p.Address)
+	return bind(p.Name, p.Address, p.ReusePort)
 }
 
 // Check returns what would keep listeners from opening on this machine: certificates, folders of sockets, addresses of other

@@ -57,3 +57,28 @@ func readable(fd uintptr) bool {
 	n, err := unix.Poll(fds, 0)
 	return err == nil && n > 0
 }
+
+// sharePort lets other processes of this user listen at the address of a socket.
+func sharePort(raw syscall.RawConn) error {
+	var err error
+	if failed := raw.Control(func(fd uintptr) {
+		err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
+	}); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// yieldPort sends new connections to the process that began to listen at a shared address after this one. The kernel keeps the
+// sockets of an address in a list, this one first, and runs a program to choose: the program returns 1, the second. Without a
+// second, the kernel ignores it.
+func yieldPort(l *net.TCPListener) {
+	raw, err := l.SyscallConn()
+	if err != nil {
+		return
+	}
+	second := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 1}
+	_ = raw.Control(func(fd uintptr) { // without it, clients of the other process wait for a second
+		_ = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF, &unix.SockFprog{Len: 1, Filter: &second})
+	})
+}

@@ -3,6 +3,7 @@
 package accept
 
 import (
+	"errors"
 	"net"
 	"syscall"
 	"time"
@@ -16,3 +17,11 @@ func accepted(syscall.Conn, time.Duration, time.Duration) {}
 
 // closeSocket does nothing here: the umask of the process decides who can connect until the file has its permissions.
 func closeSocket(uintptr) {}
+
+// sharePort fails: other systems share an address in other ways.
+func sharePort(syscall.RawConn) error {
+	return errors.New("reuse_port works on Linux only; leave it out")
+}
+
+// yieldPort does nothing here.
+func yieldPort(*net.TCPListener) {}

@@ -19,6 +19,7 @@ type Server struct {
 	NamedListener
 	Protocol Protocol
 	listener net.Listener
+	passed   bool // the listener is of systemd, and stays open when this process closes it
 	// balancers are set if trusted peers begin connections with a header of the PROXY protocol; nil if nobody does.
 	balancers *Balancers
 	endpoint  *Endpoint
@@ -77,6 +78,12 @@ func (s *Server) drain(ctx context.Context, settle time.Duration) error {
 	s.Protocol.Drain()
 	switch ln := s.listener.(type) {
 	case *net.TCPListener:
+		if s.passed {
+			break // connections wait for the next process
+		}
+		if s.ReusePort {
+			yieldPort(ln)
+		}
 		quiet(ln, settle)
 	case *socket:
 		ln.quiet(settle)
@@ -91,7 +98,7 @@ func (s *Server) Served() <-chan struct{} { return s.served }
 
 // isSocket reports whether the listener is at a Unix socket.
 func (s *Server) isSocket() bool {
-	_, ok := s.listener.(*socket)
+	_, ok := s.listener.Addr().(*net.UnixAddr)
 	return ok
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -16,7 +17,7 @@ import (
 	"github.com/sluicehq/sluice/server/internal/secret"
 )
 
-// Options configure Servers. All fields are required.
+// Options configure Servers. All fields but Passed are required.
 type Options struct {
 	// MaxConnections bounds the connections of each listener, and PerClient the connections of one client there; 0 for no bound.
 	MaxConnections, PerClient int
@@ -27,6 +28,8 @@ type Options struct {
 	HeaderTimeout time.Duration
 	// Callers make the rules of access.
 	Callers *access.Callers
+	// Passed are the sockets that another program has opened for listeners, by their names.
+	Passed map[string]net.Listener
 	// Files read certificates.
 	Files   *secret.Files
 	Logger  *slog.Logger
@@ -49,6 +52,9 @@ type Servers struct {
 // listeners that are open.
 func Open(o Options, listeners []NamedListener, endpoints map[string]Endpoint) (*Servers, error) {
 	s := &Servers{o: o, headerLog: sampled.New(o.Logger)}
+	if err := checkPassed(o.Passed, listeners); err != nil {
+		return s, err
+	}
 	for i := range listeners {
 		p := &listeners[i]
 		e, ok := endpoints[p.Name]
@@ -75,11 +81,16 @@ func (s *Servers) open(p *NamedListener, e *Endpoint) error {
 	if err != nil || p.Off() {
 		return err
 	}
-	ln, err := p.bind()
+	ln, passed := s.o.Passed[p.Name]
+	if passed {
+		err = p.checkPassed(ln.Addr())
+	} else {
+		ln, err = p.bind()
+	}
 	if err != nil {
 		return err
 	}
-	x := &Server{NamedListener: *p, listener: ln, endpoint: e, secure: config != nil, served: make(chan struct{})}
+	x := &Server{NamedListener: *p, listener: ln, passed: passed, endpoint: e, secure: config != nil, served: make(chan struct{})}
 	s.all = append(s.all, x)
 	if p.ProxyProtocol {
 		x.balancers = &Balancers{Trusted: s.o.Trusted, Patience: s.o.HeaderTimeout, Failed: s.headerFailed}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/sluicehq/sluice/internal/file/reader"
@@ -25,6 +26,16 @@ type Listener struct {
 	// ProxyProtocol reads the address of the client from a header of the PROXY protocol, with which connections of
 	// trusted_proxies must begin. The header of another peer is an error. Default: false.
 	ProxyProtocol bool `yaml:"proxy_protocol"`
+	// ReusePort lets another process of the same user listen at the address too, so that a new server can start before
+	// the old one drains. A server that drains leaves new connections to the other. Default: false.
+	ReusePort bool `yaml:"reuse_port"`
+}
+
+// Drain is how a server leaves.
+type Drain struct {
+	// Delay is how long the server still accepts connections after SIGTERM, while the readiness probe answers that it is
+	// not ready: longer than balancers need to notice. DrainTimeout begins after it. Default: 0s.
+	Delay time.Duration `yaml:"delay"`
 }
 
 // Short implements [reader.Shorthand].
