@@ -59,7 +59,7 @@ func (g gen) spellSigned(token string) string {
 				tail = tail[:len(tail)-1] + string(base64Letters[last^g.IntN(4)])
 			}
 		case 4:
-			tail += "=" + g.pick("", "=", freshWord, "=="+freshWord)
+			tail += "=" + g.pick("", "=", freshWord, "=="+freshWord, g.letters(), "="+g.letters())
 		case 5:
 			tail = strings.NewReplacer("-", "+", "_", "/").Replace(tail)
 		case 6, 7: // padding, at which some decoders end
@@ -70,12 +70,21 @@ func (g gen) spellSigned(token string) string {
 				tail = tail[:at] + "%" + tail[at:]
 			}
 		case 9: // parts that some services ignore
-			tail += g.pick("", "=", "!", "==") + "." + g.pick("", "=", freshWord, "."+freshWord, freshWord+"."+freshWord, signedEve[0][strings.LastIndexByte(signedEve[0], '.')+1:])
+			tail += g.pick("", "=", "!", "==") + "." + g.pick("", "=", freshWord, "."+freshWord, g.letters(), freshWord+"."+freshWord, signedEve[0][strings.LastIndexByte(signedEve[0], '.')+1:])
 		case 10: // separators
 			tail = g.pick(strings.Repeat(".", g.some(3)), "=.", "!.") + tail
 		}
 	}
 	return head + tail
+}
+
+// letters returns some letters of base64.
+func (g gen) letters() string {
+	b := make([]byte, g.some(60))
+	for i := range b {
+		b[i] = base64Letters[g.IntN(len(base64Letters))]
+	}
+	return string(b)
 }
 
 // hexDigits are two digits of an escape.

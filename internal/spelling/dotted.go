@@ -14,10 +14,12 @@ func endOfPayload(value string) int {
 	return -1
 }
 
-// cleanDotted is Token for a value with several dots, where dot ends the payload. It looks for signatures that services
-// find before the last dot: some read the part behind the first or the second dot, and ignore what follows it. Others
-// decode everything behind that dot, and drop more dots. certain is false if a service ignores a part of the value.
-func cleanDotted(value string, dot int) (clean string, certain bool) {
+// cleanDotted looks for signatures that services find before the last dot of a value with several dots, where dot ends the
+// payload. Some services read the part behind the first or the second dot, and ignore what follows it. Others decode
+// everything behind that dot, and drop more dots. found says that one finds a signature, and whole that none ignores
+// a part of the value.
+func cleanDotted(value string, dot int) (clean string, whole, found bool) {
+	clean, whole = value, true
 	for part := range 2 {
 		rest := value[dot+1:]
 		next := strings.IndexByte(rest, '.')
@@ -25,13 +27,16 @@ func cleanDotted(value string, dot int) (clean string, certain bool) {
 			break
 		}
 		if !isJSON(rest) { // a payload
-			if end, whole := findRandom(rest); end > 0 && !hasOtherDots(value) && (part > 0 || !names(value, "alg")) {
-				return value[:dot+1] + canonicalBase64(strings.ReplaceAll(rest[:end], "=", ""), false), whole
+			if end, all := findRandom(rest); end > 0 && !hasOtherDots(value) && (part > 0 || !names(value, "alg")) {
+				if !found {
+					clean = value[:dot+1] + canonicalBase64(strings.ReplaceAll(rest[:end], "=", ""), false)
+				}
+				whole, found = whole && all, true
 			}
 		}
 		dot += 1 + next
 	}
-	return value, true
+	return clean, whole, found
 }
 
 // hasOtherDots reports whether all services read the dots of a value in one way: it is a token of PASETO, or a cookie that
@@ -115,3 +120,13 @@ var kinds = func() (all [256]uint8) {
 	}
 	return all
 }()
+
+// countBase64 returns how many bytes of a text are of base64.
+func countBase64(text string) (n int) {
+	for i := range len(text) {
+		if kinds[text[i]] != foreign {
+			n++
+		}
+	}
+	return n
+}

@@ -64,6 +64,16 @@ func TestDotsInTokens(t *testing.T) {
 			}
 		}
 	}
+	// A service that ends at padding ignores any number of bytes behind it.
+	for _, token := range []string{"ImV2ZSI." + sha1Signature, "ImV2ZSI.ZyXwVu." + sha1Signature, "eyJ1IjoiZXZlIn0.awXG7A." + sha1Signature} {
+		for n := range 140 {
+			for _, sep := range []string{"=", "==", "=.", ".", ".=", "=x.y"} {
+				if clean, certain := Token(token + sep + strings.Repeat("aB3", n)[:n]); certain && clean != token {
+					t.Errorf("%d bytes behind %q and %q have another key: %q", n, token, sep, clean)
+				}
+			}
+		}
+	}
 	const fernet = "gAAAAABnQ0v9yq1mW2cH6DaXzQ7s5bT9uRfE3yAdozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8Q"
 	for _, spelled := range []string{fernet + ".", "." + fernet, fernet[:3] + "." + fernet[3:], fernet[:40] + ".!." + fernet[40:], fernet + "==.", fernet + "==.x.y", fernet + "=.="} {
 		if clean, certain := Token(spelled); certain && clean != fernet {

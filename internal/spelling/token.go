@@ -35,11 +35,11 @@ func Token(value string) (clean string, certain bool) {
 	tail := value[dot+1:]
 	spelled, certain := cleanSignature(tail)
 	if first := endOfPayload(value); first >= 0 && first < dot {
-		if clean, one := cleanDotted(value, first); !one || clean != value {
-			return clean, one && certain
-		}
 		if isJSON(value) { // with a signature of any size
 			spelled, certain = canonicalBase64(spelled, isPlainBase64(spelled)), isClearToken(value)
+		}
+		if clean, whole, found := cleanDotted(value, first); found {
+			return clean, certain && whole && countBase64(tail) == countBase64(spelled)
 		}
 	}
 	if spelled != tail {
