@@ -60,7 +60,7 @@ var (
 	// belowEdge is what an edge imports. It has no store.
 	belowEdge = join(ofRequests, []string{denials, "httplimit", "gate", "bandwidth", "policy", domain})
 
-	// stores hold state. Code takes a sluice.Store; only the server's app and cli choose one.
+	// stores hold state. Code takes a sluice.Store; only server/internal/store chooses one.
 	stores = []string{"memory", "redisstore", "hybrid", "guard", "rueidisstore", "goredisstore"}
 
 	// aStore is what each of our stores imports.
@@ -72,9 +72,6 @@ var (
 		domain, "driver", "internal/algo", "memory", "redisstore", "hybrid", "guard", "storetest",
 		"bandwidth", "policy", "gate", "httplimit",
 	}
-
-	// wiring is what app and cli connect.
-	wiring = join(belowEdge, stores, []string{fileReader, fileRules, envoyFiles, "policyfile", settings, inWords, secrets, wireTypes, smallRooms, edges, reported, pipelines, listening, accepting, storing, saving, observing, decisions})
 )
 
 // house is the import rule of the architecture, row by row, lowest room first.
@@ -123,8 +120,8 @@ var house = []room{
 	// The server: a main of a few lines, two rooms that wire, and the edges.
 	{"server/cmd/*", []string{wireCLI}, nil, "main only calls cli; put the code there"},
 	{settings, []string{fileReader, conditions, fileRules, envoyFiles, edges, listening, accepting, saving, observing, secrets, smallRooms, "policy", domain}, join(moduleOne, ofRequests, []string{"policyfile"}), "config composes the settings of the other rooms, and opens nothing"},
-	{wireCLI, join(wiring, []string{wireApp}), moduleOne, "the library and the edges are there to be wired; nothing else is"},
-	{wireApp, wiring, moduleOne, "the library and the edges are there to be wired; app is below cli"},
+	{wireCLI, []string{fileReader, fileRules, envoyFiles, descriptor, "policyfile", "httplimit", "policy", domain, settings, inWords, secrets, wireTypes, smallRooms, edges, accepting, saving, observing, wireApp}, moduleOne, "cli reads flags and files, and runs app; the parts of a server belong to app"},
+	{wireApp, []string{fileReader, removals, "httplimit", "gate", "policy", settings, inWords, secrets, wireTypes, smallRooms, edges, reported, pipelines, listening, accepting, storing, observing, decisions}, join(moduleOne, []string{"policyfile", envoyFiles, saving}), "app connects the rooms of the server; app is below cli"},
 	{inWords, belowEdge, moduleOne, "describe puts rules and verdicts into words; it decides nothing"},
 	{smallRooms, []string{fileReader}, nil, "a small room imports no other room; pass in what it needs"},
 	{wireTypes, nil, nil, "wire is the JSON that servers write and commands read; it decides nothing"},
@@ -132,7 +129,7 @@ var house = []room{
 	{accepting, []string{fileReader, secrets, observing, smallRooms}, moduleOne, "accepting is the same for all protocols; protocols belong to the edges"},
 	{stateFile, []string{smallRooms}, nil, "statefile imports no other room; local connects it with a store"},
 	{saving, join(stores, []string{stateFile, observing, "policy", fileReader, "driver", domain, secrets, smallRooms}), join(moduleOne, []string{"policyfile"}), "the rooms of the store know no edges and no listeners; let app connect them"},
-	{storing, join(stores, []string{saving, stateFile, observing, inWords, secrets, wireTypes, "policy", domain}), nil, "the store of a server imports no edges and no listeners; let app connect them"},
+	{storing, []string{"memory", "hybrid", saving, stateFile, observing, inWords, secrets, wireTypes, "policy", domain}, nil, "the store of a server imports no edges and no listeners; let app connect them"},
 	{secrets, []string{fileReader}, nil, "secret reads files and variables that settings name"},
 	{observing, []string{descriptor, denials, fileReader, secrets, "httplimit", "hybrid", "policy", domain, observing, smallRooms}, moduleOne, "what observes takes verdicts, texts and the figures of hybrid limits; it imports no other room that it observes"},
 	{decisions, []string{descriptor, observing, wireTypes, "policy", domain}, nil, "observe connects its rooms; it gets verdicts from app"},
@@ -147,7 +144,7 @@ var house = []room{
 }
 
 // storeRemedy replaces a row's remedy where code imports a store.
-const storeRemedy = "only server/internal/app and the rooms of server/internal/store choose a store; take a sluice.Store"
+const storeRemedy = "only server/internal/store and its rooms choose a store; take a sluice.Store"
 
 // checksRemedy replaces a row's remedy where code imports the checks.
 const checksRemedy = "only bench imports checks; move what is shared to storetest"
