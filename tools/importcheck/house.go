@@ -121,7 +121,7 @@ var house = []room{
 	{"server/cmd/*", []string{wireCLI}, nil, "main only calls cli; put the code there"},
 	{settings, []string{fileReader, conditions, fileRules, envoyFiles, edges, listening, accepting, saving, observing, secrets, smallRooms, "policy", domain}, join(moduleOne, ofRequests, []string{"policyfile"}), "config composes the settings of the other rooms, and opens nothing"},
 	{wireCLI, []string{fileReader, fileRules, envoyFiles, descriptor, "policyfile", "httplimit", "policy", domain, settings, inWords, secrets, wireTypes, smallRooms, edges, accepting, saving, observing, wireApp}, moduleOne, "cli reads flags and files, and runs app; the parts of a server belong to app"},
-	{wireApp, []string{fileReader, removals, "httplimit", "gate", "policy", settings, inWords, secrets, wireTypes, smallRooms, edges, reported, pipelines, listening, accepting, storing, observing, decisions}, join(moduleOne, []string{"policyfile", envoyFiles, saving}), "app connects the rooms of the server; app is below cli"},
+	{wireApp, []string{fileReader, removals, denials, "httplimit", "gate", "policy", settings, inWords, secrets, wireTypes, smallRooms, edges, reported, pipelines, listening, accepting, storing, observing, decisions}, join(moduleOne, []string{"policyfile", envoyFiles, saving}), "app connects the rooms of the server; app is below cli"},
 	{inWords, belowEdge, moduleOne, "describe puts rules and verdicts into words; it decides nothing"},
 	{smallRooms, []string{fileReader}, nil, "a small room imports no other room; pass in what it needs"},
 	{wireTypes, nil, nil, "wire is the JSON that servers write and commands read; it decides nothing"},
