@@ -13,7 +13,10 @@ import (
 // key that was never seen. A copy of a State shares memory with it: see Clone. A State is not safe for concurrent use.
 //
 // All times are in microseconds since the Unix epoch.
-type State struct{ replica algo.Replica }
+type State struct {
+	replica algo.Replica
+	limit   *sluice.Limit // whose numbers the replica has
+}
 
 // BanState is what a store keeps of the bans of a key: one BanState for each [sluice.Limit.NameID] and key. The zero
 // BanState is of a key without denials. It is a value, and not safe for concurrent use.
@@ -44,11 +47,12 @@ func (s *State) Clone() State {
 }
 
 // open makes a state that was never written one of a limit's numbers.
-func (s *State) open(p *algo.Params) {
+func (s *State) open(l *sluice.Limit) {
 	if s.replica.Params != nil {
 		return
 	}
-	s.replica.Params = p
+	p := l.Params()
+	s.limit, s.replica.Params = l, p
 	if !p.Inline() {
 		least, _ := p.Words()
 		s.replica.Words = make([]uint64, least)
@@ -72,7 +76,7 @@ func (s *State) grow(now int64) {
 // and a debit that is denied is charged under the numbers of the state.
 func (s *State) decide(r *sluice.Request, req *algo.Request, peek bool) sluice.Decision {
 	p := r.Limit.Params()
-	s.open(p)
+	s.open(r.Limit)
 	c := &s.replica
 	var res algo.Result
 	if peek {
@@ -100,6 +104,7 @@ func (s *State) decide(r *sluice.Request, req *algo.Request, peek bool) sluice.D
 		}
 	}
 	c.Convert(p, req.Now)
+	s.limit = r.Limit
 	s.grow(req.Now)
 	c.Charge(req, &res)
 	return translate.Decision(p, &res)
@@ -229,7 +234,7 @@ func (b *batch) peek(i int) sluice.Decision {
 		}
 		req := translate.Request(&b.rs[j])
 		req.Now = b.now
-		s.open(b.rs[j].Limit.Params())
+		s.open(b.rs[j].Limit)
 		if !s.replica.Keeps(b.rs[j].Limit.Params(), &req) {
 			s.decide(&b.rs[j], &req, false)
 		}
@@ -262,7 +267,7 @@ func (s *State) Cancel(now int64, c sluice.Charge) error {
 	if now > c.Limit.Params().Acts(charge) {
 		return sluice.ErrActed
 	}
-	charge = s.convert(now, c.Limit.Params(), charge)
+	charge = s.convert(now, c.Limit, charge)
 	if r := &s.replica; r.Params.Inline() {
 		r.State = r.Params.CancelState(r.State, now, charge)
 	} else {
@@ -277,7 +282,7 @@ func (s *State) Settle(now int64, c sluice.Charge, actual int64) error {
 	if err := translate.CheckSettle(&c, actual); err != nil {
 		return err
 	}
-	charge := s.convert(now, c.Limit.Params(), chargeOf(&c))
+	charge := s.convert(now, c.Limit, chargeOf(&c))
 	s.grow(now)
 	if r := &s.replica; r.Params.Inline() {
 		r.State = r.Params.SettleState(r.State, now, charge, actual)
@@ -293,7 +298,7 @@ func (s *State) Release(now int64, c sluice.Charge, latency time.Duration) error
 	if err := translate.CheckRelease(&c); err != nil {
 		return err
 	}
-	s.convert(now, c.Limit.Params(), chargeOf(&c))
+	s.convert(now, c.Limit, chargeOf(&c))
 	if r := &s.replica; !r.Params.Conc.Release(r.Words, now, c.Member, int64(latency/time.Microsecond)) {
 		return sluice.ErrLeaseLost
 	}
@@ -305,10 +310,11 @@ func chargeOf(c *sluice.Charge) algo.Charge {
 }
 
 // convert converts a charge to the numbers of the state. A fresh state takes the numbers of the charge.
-func (s *State) convert(now int64, p *algo.Params, c algo.Charge) algo.Charge {
-	if s.open(p); s.Fresh(now) {
-		s.replica.Convert(p, now)
+func (s *State) convert(now int64, l *sluice.Limit, c algo.Charge) algo.Charge {
+	if s.open(l); s.Fresh(now) {
+		s.replica.Convert(l.Params(), now)
+		s.limit = l
 		return c
 	}
-	return s.replica.Params.ConvertCharge(p, c, now)
+	return s.replica.Params.ConvertCharge(l.Params(), c, now)
 }

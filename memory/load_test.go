@@ -450,19 +450,6 @@ func TestSavedStatesOfThisVersion(t *testing.T) {
 	}
 }
 
-// TestLimitsBeyondAnInt: an int of 32 bits cuts off no part of a number of cells.
-func TestLimitsBeyondAnInt(t *testing.T) {
-	t.Parallel()
-	s := describeLimit(1, sluice.MustLimit("l", sluice.SlidingWindow{Rate: sluice.PerDay(10), Cells: 10}))
-	if l, err := s.limit(); err != nil || l.Name() != "l" {
-		t.Fatalf("%v, %v", l, err)
-	}
-	s.numbers[0] += 1 << 32
-	if l, err := s.limit(); !errors.Is(err, ErrDamaged) {
-		t.Errorf("a window of %d cells is %v, %v", s.numbers[0], l, err)
-	}
-}
-
 // TestChangesLoadAsFastAsASnapshot: states that a later save has added come in the order of keys, for tables that were small
 // in the first save. They take no longer than states of the first save: each key crowds few others.
 func TestChangesLoadAsFastAsASnapshot(t *testing.T) {

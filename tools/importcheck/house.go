@@ -64,7 +64,7 @@ var (
 	stores = []string{"memory", "redisstore", "hybrid", "guard", "rueidisstore", "goredisstore"}
 
 	// aStore is what each of our stores imports.
-	aStore = []string{"internal/translate", "driver", domain, "internal/algo"}
+	aStore = []string{"internal/translate", "internal/savedlimit", "driver", domain, "internal/algo"}
 
 	// moduleOne is the library. Its tests may use all of it, since a runnable
 	// example needs a store and every store runs the contract.
@@ -82,7 +82,8 @@ var house = []room{
 	{granttest, join(aStore, []string{oracleRoom}), []string{"memory"}, "granttest is a store of the oracle, for tests; only tests import it"},
 	{"internal/algo", nil, join(moduleOne, []string{oracleRoom}), "algo is pure arithmetic over its arguments; pass in what it needs"},
 	{domain, []string{"internal/algo"}, moduleOne, "the domain imports algo only; declare an interface here and let the other room implement it"},
-	{"driver", []string{"internal/translate", "internal/algo", domain}, moduleOne, "driver is what authors of stores need beside the domain; it has no store"},
+	{"internal/savedlimit", []string{"internal/algo", domain}, nil, "savedlimit writes numbers of limits; states belong to the stores"},
+	{"driver", []string{"internal/savedlimit", "internal/translate", "internal/algo", domain}, moduleOne, "driver is what authors of stores need beside the domain; it has no store"},
 	{"internal/translate", belowPolicy, moduleOne, "translate converts between the domain and algo; it keeps no state"},
 	{"internal/retry", nil, nil, "retry works on times and functions only; pass in what it repeats"},
 	{"internal/ratetest", nil, nil, "ratetest measures bytes, for tests"},
