@@ -11,19 +11,28 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-var _ redisstore.Client = (*client)(nil)
+var _ redisstore.Client = (*Client)(nil)
 
-type client struct{ redis redis.UniversalClient }
+// Client is a redisstore.Client over go-redis. It is safe for concurrent use. Most programs need only New.
+type Client struct{ redis redis.UniversalClient }
 
-func (c *client) EvalSHA(ctx context.Context, sha string, keys, args []string) (string, error) {
+// Cluster reports whether the client speaks to a cluster.
+func (c *Client) Cluster() bool {
+	_, ok := c.redis.(*redis.ClusterClient)
+	return ok
+}
+
+// EvalSHA implements redisstore.Client, with its errors.
+func (c *Client) EvalSHA(ctx context.Context, sha string, keys, args []string) (string, error) {
 	return c.do(ctx, script(ctx, "evalsha", sha, keys, args))
 }
 
-func (c *client) Eval(ctx context.Context, source string, keys, args []string) (string, error) {
+// Eval implements redisstore.Client, with its errors.
+func (c *Client) Eval(ctx context.Context, source string, keys, args []string) (string, error) {
 	return c.do(ctx, script(ctx, "eval", source, keys, args))
 }
 
-func (c *client) do(ctx context.Context, command *redis.StringCmd) (string, error) {
+func (c *Client) do(ctx context.Context, command *redis.StringCmd) (string, error) {
 	o := &once{StringCmd: command}
 	err := c.redis.Process(ctx, o)
 	if err == nil {
@@ -37,7 +46,7 @@ func (c *client) do(ctx context.Context, command *redis.StringCmd) (string, erro
 // refresh makes the client of a cluster look up the owners of slots after a call without a
 // reply, because the node may be gone. By itself, go-redis looks them up only before it
 // repeats a command.
-func (c *client) refresh(ctx context.Context, err error) {
+func (c *Client) refresh(ctx context.Context, err error) {
 	cluster, ok := c.redis.(*redis.ClusterClient)
 	var reply *redisstore.ServerError
 	if ok && !errors.As(err, &reply) && !errors.Is(err, context.Canceled) {

@@ -10,7 +10,7 @@ import (
 )
 
 // at returns a client to the node of a cluster that a key belongs to.
-func (c *client) at(ctx context.Context, key string) (redis.UniversalClient, error) {
+func (c *Client) at(ctx context.Context, key string) (redis.UniversalClient, error) {
 	cluster, ok := c.redis.(*redis.ClusterClient)
 	if !ok {
 		return c.redis, nil
@@ -22,8 +22,8 @@ func (c *client) at(ctx context.Context, key string) (redis.UniversalClient, err
 	return node, nil
 }
 
-// Info implements redisstore.Client.
-func (c *client) Info(ctx context.Context, key string) (string, error) {
+// Info implements redisstore.Client, with its errors.
+func (c *Client) Info(ctx context.Context, key string) (string, error) {
 	node, err := c.at(ctx, key)
 	if err != nil {
 		return "", err
@@ -32,8 +32,8 @@ func (c *client) Info(ctx context.Context, key string) (string, error) {
 	return text, explainRead(err)
 }
 
-// Scan implements redisstore.Client.
-func (c *client) Scan(ctx context.Context, key string, cursor uint64, match string, count int) (keys []string, next uint64, err error) {
+// Scan implements redisstore.Client, with its errors.
+func (c *Client) Scan(ctx context.Context, key string, cursor uint64, match string, count int) (keys []string, next uint64, err error) {
 	node, err := c.at(ctx, key)
 	if err != nil {
 		return nil, 0, err
@@ -42,8 +42,8 @@ func (c *client) Scan(ctx context.Context, key string, cursor uint64, match stri
 	return keys, next, explainRead(err)
 }
 
-// Masters implements redisstore.Client.
-func (c *client) Masters(ctx context.Context) ([]redisstore.Master, error) {
+// Masters implements redisstore.Client, with its errors.
+func (c *Client) Masters(ctx context.Context) ([]redisstore.Master, error) {
 	cluster, ok := c.redis.(*redis.ClusterClient)
 	if !ok {
 		return []redisstore.Master{{}}, nil

@@ -28,14 +28,14 @@ func New(c redis.UniversalClient, o redisstore.Options) (*redisstore.Store, erro
 	if err != nil {
 		return nil, err
 	}
-	_, o.Cluster = c.(*redis.ClusterClient)
+	o.Cluster = scripts.Cluster()
 	return redisstore.New(scripts, o)
 }
 
-// NewClient returns the client that New passes to redisstore.New. It is for programs that
-// wrap that client. They must set redisstore.Options.Cluster if c is a *redis.ClusterClient.
-// The error names an option of the client that would break limits.
-func NewClient(c redis.UniversalClient) (redisstore.Client, error) {
+// NewClient returns the client that New passes to redisstore.New. It is for programs that wrap the client. They then call
+// redisstore.New, with Options.Cluster set to the result of Cluster. The error names an option of the client that would
+// break limits.
+func NewClient(c redis.UniversalClient) (*Client, error) {
 	// Go-redis stores the option -1 as 0, and as -1 for a cluster.
 	var retries int
 	var deadlines bool
@@ -54,7 +54,7 @@ func NewClient(c redis.UniversalClient) (redisstore.Client, error) {
 		return nil, errors.New("goredisstore: the client does not heed deadlines of contexts: set ContextTimeoutEnabled to true in its options, or pass what Derive makes from it")
 	}
 	redialNodes(c)
-	return &client{redis: c}, nil
+	return &Client{redis: c}, nil
 }
 
 // unsuitable returns the error about a client of another type.
