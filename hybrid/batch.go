@@ -16,7 +16,7 @@ const mostLocal = 1000
 // DecideAll decides several requests as one. See sluice.Store. A batch is decided locally if all
 // its requests can be, and otherwise by the wrapped store. It does not allocate if it is decided
 // locally.
-// Errors are those of the wrapped store.
+// It returns the errors of the wrapped store.
 func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
 	if len(out) != len(rs) {
 		return fmt.Errorf("hybrid: DecideAll has %d requests and room for %d decisions; give as many", len(rs), len(out))

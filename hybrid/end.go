@@ -13,7 +13,7 @@ import (
 
 // Cancel gives back what a charge took. See sluice.Store. A charge in hand goes back into the hand, in
 // the moment in which it acts.
-// Errors are those of the wrapped store.
+// It returns the errors of the wrapped store.
 func (s *Store) Cancel(ctx context.Context, c sluice.Charge) error {
 	if err := translate.CheckCancel(&c); err != nil {
 		return err
@@ -30,7 +30,7 @@ func (s *Store) Cancel(ctx context.Context, c sluice.Charge) error {
 }
 
 // Settle replaces the cost of a charge. See sluice.Store. A charge in hand is settled in hand.
-// Errors are those of the wrapped store.
+// It returns the errors of the wrapped store.
 func (s *Store) Settle(ctx context.Context, c sluice.Charge, actual int64) error {
 	if err := translate.CheckSettle(&c, actual); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (s *Store) correct(c *sluice.Charge, actual int64, cancel bool) (done bool,
 }
 
 // Release ends a lease. Leases are always of the wrapped store. See sluice.Store.
-// Errors are those of the wrapped store.
+// It returns the errors of the wrapped store.
 func (s *Store) Release(ctx context.Context, c sluice.Charge, latency time.Duration) error {
 	if s.closed.Load() {
 		return sluice.ErrClosed
@@ -90,7 +90,7 @@ func (s *Store) Release(ctx context.Context, c sluice.Charge, latency time.Durat
 
 // Reset forgets what a limit's key has used, and its denials. See sluice.Store. Units in hand, of
 // any process, can still be spent. Other processes may keep a denial for up to 100 milliseconds.
-// Errors are those of the wrapped store.
+// It returns the errors of the wrapped store.
 func (s *Store) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error {
 	if l == nil {
 		return &sluice.RequestError{Problem: "has no limit"}
@@ -147,7 +147,7 @@ func (s *Store) BanKey(ctx context.Context, l *sluice.Limit, k sluice.Key, d tim
 }
 
 // LiftBan ends the ban of a key. See sluice.Banner.
-// Errors are those of the wrapped store.
+// It returns the errors of the wrapped store.
 func (s *Store) LiftBan(ctx context.Context, l *sluice.Limit, k sluice.Key) (bool, error) {
 	b, err := s.bans()
 	if err != nil {
@@ -157,7 +157,7 @@ func (s *Store) LiftBan(ctx context.Context, l *sluice.Limit, k sluice.Key) (boo
 }
 
 // ListBans returns a page of the bans in force. See sluice.Banner.
-// Errors are those of the wrapped store.
+// It returns the errors of the wrapped store.
 func (s *Store) ListBans(ctx context.Context, q sluice.BanQuery) (sluice.BanPage, error) {
 	b, err := s.bans()
 	if err != nil {

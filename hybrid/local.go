@@ -16,7 +16,7 @@ const localBit = 1 << 60
 
 // Decide decides one request. It does not allocate if it decides locally. See sluice.Store, and the
 // package comment for what Remaining means.
-// Errors are those of the wrapped store.
+// It returns the errors of the wrapped store.
 func (s *Store) Decide(ctx context.Context, r sluice.Request) (d sluice.Decision, err error) {
 	if plain(&r) && !r.Peek && s.decide(r.Limit, r.Key, r.Cost, r.Floor, r.Debit, &d) {
 		return d, nil
@@ -25,7 +25,7 @@ func (s *Store) Decide(ctx context.Context, r sluice.Request) (d sluice.Decision
 }
 
 // Take decides a request for cost units and nothing else. See driver.Taker.
-// Errors are those of the wrapped store.
+// It returns the errors of the wrapped store.
 func (s *Store) Take(ctx context.Context, l *sluice.Limit, k sluice.Key, cost int64) (d sluice.Decision, err error) {
 	if l != nil && l.Hybrid() != nil && cost > 0 && s.decide(l, k, cost, 0, false, &d) {
 		return d, nil

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestComments: a function that returns an error says so, a type says whether it is safe for concurrent use, and each
-// field of a struct has a comment.
+// TestComments: comments of functions name their errors, comments of types report whether a type is safe for concurrent
+// use, and each field has a comment.
 func TestComments(t *testing.T) {
 	for _, folder := range public {
 		p := documented(t, folder)
@@ -41,8 +41,8 @@ func TestComments(t *testing.T) {
 // saysErrors are the words with which comments say that and when a function returns an error.
 var saysErrors = regexp.MustCompile(`(?i)\berrors?\b|\bErr[A-Z]|Error\b|\bfails?\b|shorthand for`)
 
-// checkErrors: a function whose last result is an error says which and when. A method that returns the cause of an
-// error does not fail.
+// checkErrors: the comment of a function whose last result is an error names the errors. A method that returns the cause
+// of an error does not fail.
 func checkErrors(t *testing.T, name string, f *ast.FuncType, text string) {
 	t.Helper()
 	if f.Results == nil || strings.HasSuffix(name, ".Unwrap") {
@@ -79,7 +79,7 @@ func checkConcurrency(t *testing.T, folder string, typ *doc.Type, spec *ast.Type
 	}
 }
 
-// checkFields: each field has a comment, or stands below one that names it.
+// checkFields: each field has a comment, or is below one that names it.
 func checkFields(t *testing.T, name string, s *ast.StructType) {
 	t.Helper()
 	above := ""
