@@ -201,6 +201,28 @@ func (m matcher) Matches(a *policy.Attributes) bool {
 	return true
 }
 
+// A call is decided by the limits of its plan, and what it has used stays used.
+func TestLimitsOfPlans(t *testing.T) {
+	plan := func(n int64) []*sluice.Limit {
+		return []*sluice.Limit{sluice.MustLimit("api", sluice.FixedWindow{Rate: sluice.PerDay(n)})}
+	}
+	free, paid := plan(1), plan(3)
+	conn := serve(t, &service{}, limited(t, must(grpclimit.NewKeyDecider(grpclimit.KeyOptions{
+		Store: must(memory.New(memory.Options{})), Limits: free, Key: []policy.Part{grpclimit.Metadata("x-user")},
+		LimitsFor: func(c *grpclimit.Call) []*sluice.Limit {
+			if len(c.Metadata("x-paid")) > 0 {
+				return paid
+			}
+			return nil
+		},
+	})), grpclimit.ServerOptions{}))
+	want(t, call(with("x-user", "a"), conn), codes.OK)
+	want(t, call(with("x-user", "a"), conn), codes.ResourceExhausted)
+	for _, code := range []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted} {
+		want(t, call(with("x-user", "a", "x-paid", "yes"), conn), code)
+	}
+}
+
 func TestPartErrors(t *testing.T) {
 	for text, part := range map[string]policy.Part{
 		"has no name or no function": grpclimit.Function("a", nil),
