@@ -36,7 +36,7 @@ func (s *State) UnmarshalBinary(b []byte) error {
 		return nil
 	}
 	if b[0] != formatVersion {
-		return errors.New("driver: the bytes are no state of this version")
+		return errors.New("driver: the bytes are not a state of this version")
 	}
 	numbers, rest, ok := savedlimit.Read(b[1:])
 	if !ok || len(rest)%wordBytes != 0 {
@@ -80,7 +80,7 @@ func (b *BanState) UnmarshalBinary(p []byte) error {
 	case len(p) == 0:
 		b.state = algo.State{}
 	case len(p) != 1+stateBytes || p[0] != formatVersion:
-		return errors.New("driver: the bytes are no state of bans")
+		return errors.New("driver: the bytes are not a state of bans")
 	default:
 		b.state = readState(p[1:])
 	}

@@ -1,5 +1,5 @@
 // Package savedlimit writes the numbers of a limit to bytes, and reads them again, for states that are kept outside of a
-// process: whoever reads a state needs the numbers under which it was written.
+// process: a program that reads a state needs the numbers under which it was written.
 package savedlimit
 
 import (

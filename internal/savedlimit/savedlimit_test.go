@@ -7,7 +7,7 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// TestNumbersComeBack: the limit that is read has the text and the numbers of the one that was written.
+// TestNumbersComeBack: the limit that is read has the text and the numbers of the limit that was written.
 func TestNumbersComeBack(t *testing.T) {
 	t.Parallel()
 	rate := sluice.Per(100, time.Minute)
