@@ -22,7 +22,7 @@ func TestMutationsApply(t *testing.T) {
 		}
 		seen[text+m.test] = true
 		folder, test, _ := strings.Cut(m.test, " ")
-		if !hasTest(t, filepath.Join("../..", folder), test) {
+		if !hasTest(t, filepath.Join("..", "..", folder), test) {
 			t.Errorf("%v: %s has no such test: name the test that proves the promise", m, folder)
 		}
 	}
