@@ -46,7 +46,7 @@ func TestLimitsBeyondAnInt(t *testing.T) {
 	t.Parallel()
 	s := Of(sluice.MustLimit("l", sluice.SlidingWindow{Rate: sluice.PerDay(10), Cells: 10}))
 	if l, err := s.Limit("l"); err != nil || l.Name() != "l" {
-		t.Fatalf("%v, %v", l, err)
+		t.Fatalf("a window of 10 cells is read as %v, %v; want it as it was", l, err)
 	}
 	s.numbers[0] += 1 << 32
 	if l, err := s.Limit("l"); err == nil {

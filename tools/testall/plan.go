@@ -151,9 +151,10 @@ var equipped = []string{
 // some of its numbers.
 var narrow = map[string][]string{
 	".":                        {"TestEncodedKey"},
-	"memory":                   {"FuzzLoad", "TestDamagedFiles", "TestDamagedTails", "TestLimitsBeyondAnInt", "TestSavedStatesOfThisVersion"},
+	"memory":                   {"FuzzLoad", "TestDamagedFiles", "TestDamagedTails", "TestSavedStatesOfThisVersion"},
 	"internal/file/expression": {"TestLargeRequests", "TestNumber"},
 	"internal/file/reader":     {"TestLargeSizes"},
+	"internal/savedlimit":      {"TestLimitsBeyondAnInt"},
 	"redisstore":               {"FuzzGrantReply", "FuzzMsgpack", "FuzzReply", "FuzzWindowViews", "TestWindowViewsOfOthers"},
 }
 
