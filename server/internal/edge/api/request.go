@@ -146,11 +146,10 @@ func (q *request) attributes(read *policy.Policy) (*policy.Attributes, *problem)
 		a.ClientIP = ip
 	}
 	v := values{attributes: q.Attributes, claims: q.Claims}
-	v.setQuery(q.Query, read)
-	if p := v.setHeaders(q.Headers, read); p != nil {
+	if p := v.setHeaders(q.Headers); p != nil {
 		return nil, p
 	}
-	if p := v.setCookies(q.Cookies, read); p != nil {
+	if p := v.describe(q.Query, q.Cookies, read); p != nil {
 		return nil, p
 	}
 	if p := v.setHost(a); p != nil {

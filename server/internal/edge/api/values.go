@@ -92,7 +92,7 @@ var (
 )
 
 // setHeaders fills in the headers, by their canonical names.
-func (v *values) setHeaders(given named, p *policy.Policy) *problem {
+func (v *values) setHeaders(given named) *problem {
 	if len(given) == 0 {
 		return nil
 	}
@@ -117,9 +117,6 @@ func (v *values) setHeaders(given named, p *policy.Policy) *problem {
 				v.makeUnclear(name)
 			}
 		}
-	}
-	if lines := v.headers["Cookie"]; len(lines) > 0 {
-		v.line = httplimit.Described("", lines, p)
 	}
 	return nil
 }
@@ -147,11 +144,11 @@ func (v *values) setHost(a *policy.Attributes) *problem {
 	return nil
 }
 
-// setCookies fills in the cookies. They are read as the proxy reads a Cookie header.
-func (v *values) setCookies(given named, p *policy.Policy) *problem {
+// describe reads the parameters, the cookies and the Cookie header as the proxy reads them.
+func (v *values) describe(query, cookies named, p *policy.Policy) *problem {
 	var lines []string
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		for _, value := range given[name] {
+	for _, name := range slices.Sorted(maps.Keys(cookies)) {
+		for _, value := range cookies[name] {
 			lines = append(lines, name+"="+value)
 		}
 	}
@@ -161,14 +158,13 @@ func (v *values) setCookies(given named, p *policy.Policy) *problem {
 	if len(lines) > 0 {
 		v.given = httplimit.Described("", lines, p)
 	}
-	return nil
-}
-
-// setQuery fills in the parameters. They are read as the proxy reads a query.
-func (v *values) setQuery(given named, p *policy.Policy) {
-	if len(given) > 0 {
-		v.query = httplimit.Described(url.Values(given).Encode(), nil, p)
+	if sent := v.headers["Cookie"]; len(sent) > 0 {
+		v.line = httplimit.Described("", sent, p)
 	}
+	if len(query) > 0 {
+		v.query = httplimit.Described(url.Values(query).Encode(), nil, p)
+	}
+	return nil
 }
 
 // isBroken reports whether a value cannot be in a header: the proxy refuses it too.
