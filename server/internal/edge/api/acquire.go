@@ -22,36 +22,20 @@ func (a *API) acquire(w http.ResponseWriter, r *http.Request) *problem {
 	if p := decode(r, &q); p != nil {
 		return p
 	}
-	caller := callerOf(r)
-	if !a.tokens.book(caller) {
-		return a.fullHouse()
-	}
-	v, p := a.decide(r.Context(), a.o.Decider.Store(), &q, false)
-	if p != nil || !v.Allowed() {
-		a.tokens.unbook(caller)
-		if p != nil {
-			return p
+	return a.open(w, r, status, &q, func(v *policy.Verdict, h *held) (time.Duration, *problem) {
+		ttl, leases := h.lifetime()
+		if !leases {
+			return 0, &problem{
+				Status: http.StatusConflict, Title: "Nothing to hold",
+				Detail: "No concurrency limit applies to the request, so there is no lease to acquire; its charges have been given back.",
+				Remedy: "call /v1/check or /v1/reserve, or add a limit of algorithm concurrency to a rule that matches",
+			}
 		}
-		a.dropLeases(r.Context(), &v)
-		a.writeVerdict(w, status, &v, nil)
-		return nil
-	}
-	h := heldBy(&v, caller)
-	ttl, leases := h.lifetime()
-	if !leases {
-		a.tokens.unbook(caller)
-		a.giveBack(r.Context(), &v)
-		return &problem{
-			Status: http.StatusConflict, Title: "Nothing to hold",
-			Detail: "No concurrency limit applies to the request, so there is no lease to acquire; its charges have been given back.",
-			Remedy: "call /v1/check or /v1/reserve, or add a limit of algorithm concurrency to a rule that matches",
+		if v.Delay > 0 {
+			h.since = time.Time{} // the work waits in the queue
 		}
-	}
-	if v.Delay > 0 {
-		h.since = time.Time{} // the work waits in the queue
-	}
-	a.writeVerdict(w, status, &v, &opened{Token: a.tokens.open(h, ttl), ExpiresInMS: ttl.Milliseconds()})
-	return nil
+		return ttl, nil
+	})
 }
 
 // giveBack gives back the charges of a verdict that has no effect.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/edge/gateway"
 )
 
 // answers are the answers to a batch.
@@ -169,7 +170,7 @@ func TestABatchEndsWithItsCaller(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.api.ServeHTTP(&written{header: http.Header{}}, r)
+	s.api.ServeHTTP(gateway.NewAnswer(), r)
 	if store.decided != store.at {
 		t.Errorf("%d requests were decided, want %d", store.decided, store.at)
 	}

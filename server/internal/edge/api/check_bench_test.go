@@ -12,6 +12,7 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/edge/gateway"
 	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
@@ -67,13 +68,13 @@ func BenchmarkCheck(b *testing.B) {
 				b.Fatal(err)
 			}
 			body := bytes.NewReader([]byte(bench.body))
-			w := &written{header: http.Header{}}
+			w := gateway.NewAnswer()
 			b.ReportAllocs()
 			for b.Loop() {
 				body.Reset([]byte(bench.body))
 				r.Body, r.ContentLength = io.NopCloser(body), int64(len(bench.body))
-				clear(w.header)
-				w.body = w.body[:0]
+				clear(w.Header())
+				w.Body = w.Body[:0]
 				bench.h.ServeHTTP(w, r)
 			}
 		})

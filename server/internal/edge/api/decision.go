@@ -13,6 +13,7 @@ import (
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/describe"
+	"github.com/sluicehq/sluice/server/internal/edge/gateway"
 	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
@@ -216,8 +217,9 @@ func (a *API) answerTo(v *policy.Verdict, most int) *answer {
 	if !refused && (v.Degrade == nil || !v.Degrade.WhenLimited.Answers()) {
 		return nil
 	}
-	w := &written{header: http.Header{}}
-	a.o.Headers.Set(w.header, v)
+	w := gateway.NewAnswer()
+	h := w.Header()
+	a.o.Headers.Set(h, v)
 	write := httplimit.WriteDegraded
 	if refused {
 		write = httplimit.WriteDenied
@@ -225,36 +227,18 @@ func (a *API) answerTo(v *policy.Verdict, most int) *answer {
 	if err := write(w, nil, v); err != nil {
 		a.o.AnswerFailed(err)
 	}
-	w.header.Del("Content-Length") // the caller sets it
-	told := &answer{Status: w.status, Headers: make(map[string]string, len(w.header))}
-	for name, values := range w.header {
+	h.Del("Content-Length") // the caller sets it
+	told := &answer{Status: w.Status, Headers: make(map[string]string, len(h))}
+	for name, values := range h {
 		told.Headers[name] = strings.Join(values, ", ")
 	}
 	switch {
-	case len(w.body) > most:
-		told.BodyBytes = len(w.body)
-	case utf8.Valid(w.body):
-		told.Body = string(w.body)
+	case len(w.Body) > most:
+		told.BodyBytes = len(w.Body)
+	case utf8.Valid(w.Body):
+		told.Body = string(w.Body)
 	default:
-		told.Body, told.Base64 = base64.StdEncoding.EncodeToString(w.body), true
+		told.Body, told.Base64 = base64.StdEncoding.EncodeToString(w.Body), true
 	}
 	return told
-}
-
-// written is a response that is kept, not sent.
-type written struct {
-	header http.Header
-	status int
-	body   []byte
-}
-
-var _ http.ResponseWriter = (*written)(nil)
-
-func (w *written) Header() http.Header { return w.header }
-
-func (w *written) WriteHeader(status int) { w.status = status }
-
-func (w *written) Write(p []byte) (int, error) {
-	w.body = append(w.body, p...)
-	return len(p), nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/memory"
+	"github.com/sluicehq/sluice/server/internal/edge/gateway"
 	"github.com/sluicehq/sluice/server/internal/edge/pipeline"
 )
 
@@ -133,13 +134,13 @@ func frozen(t *testing.T) sluice.Store {
 // whole returns the whole answer to a call.
 func (s *service) whole(path, body string) string {
 	s.t.Helper()
-	w := &written{header: http.Header{}}
+	w := gateway.NewAnswer()
 	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, path, strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.api.ServeHTTP(w, r)
-	return string(w.body)
+	return string(w.Body)
 }
 
 // When the caller leaves, no further request is decided. The requests that have begun are charged and counted.
@@ -160,7 +161,7 @@ func TestABatchInAPipelineEndsWithItsCaller(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.api.ServeHTTP(&written{header: http.Header{}}, r)
+	s.api.ServeHTTP(gateway.NewAnswer(), r)
 	// The question that finds the pipeline full has begun too.
 	if store.calls < 3 || store.calls > 4 {
 		t.Errorf("%d calls of the store, want 3 or 4", store.calls)

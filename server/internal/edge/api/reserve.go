@@ -42,12 +42,18 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) *problem {
 			return invalid("ttl_ms", fmt.Sprintf(`"ttl_ms" is %d.`, *q.TTLMS), fmt.Sprintf("give milliseconds, from 1 to %d", maxTTL.Milliseconds()))
 		}
 	}
+	return a.open(w, r, status, &q.request, func(*policy.Verdict, *held) (time.Duration, *problem) { return ttl, nil })
+}
+
+// open decides and charges, and opens a token for the charges. The function lifetime returns how long the token lasts; after
+// a problem, the charges are given back.
+func (a *API) open(w http.ResponseWriter, r *http.Request, status int, q *request, lifetime func(*policy.Verdict, *held) (time.Duration, *problem)) *problem {
 	// Room for the token is booked before anything is charged, so that every charge has a token.
 	caller := callerOf(r)
 	if !a.tokens.book(caller) {
 		return a.fullHouse()
 	}
-	v, p := a.decide(r.Context(), a.o.Decider.Store(), &q.request, false)
+	v, p := a.decide(r.Context(), a.o.Decider.Store(), q, false)
 	if p != nil || !v.Allowed() {
 		a.tokens.unbook(caller)
 		if p != nil {
@@ -57,7 +63,14 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) *problem {
 		a.writeVerdict(w, status, &v, nil)
 		return nil
 	}
-	a.writeVerdict(w, status, &v, &opened{Token: a.tokens.open(heldBy(&v, caller), ttl), ExpiresInMS: ttl.Milliseconds()})
+	h := heldBy(&v, caller)
+	ttl, p := lifetime(&v, &h)
+	if p != nil {
+		a.tokens.unbook(caller)
+		a.giveBack(r.Context(), &v)
+		return p
+	}
+	a.writeVerdict(w, status, &v, &opened{Token: a.tokens.open(h, ttl), ExpiresInMS: ttl.Milliseconds()})
 	return nil
 }
 
