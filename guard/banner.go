@@ -18,10 +18,14 @@ func (s *Store) BanKey(ctx context.Context, l *sluice.Limit, k sluice.Key, d tim
 	if err := translate.CheckBan(l, d); err != nil {
 		return err
 	}
-	c := s.newCall(banKey)
-	defer s.free(c)
-	c.limit, c.key, c.lasts = l, k, d
-	if _, err := s.call(ctx, c, s.lanes.of(k)); err != nil {
+	err := s.about(ctx, k, func(ctx context.Context, store sluice.Store) error {
+		b, ok := sluice.As[sluice.Banner](store)
+		if !ok {
+			return errNoBanner
+		}
+		return b.BanKey(ctx, l, k, d)
+	})
+	if err != nil {
 		return err
 	}
 	if local, ok := sluice.As[sluice.Banner](s.o.Local); ok {
@@ -36,13 +40,18 @@ func (s *Store) LiftBan(ctx context.Context, l *sluice.Limit, k sluice.Key) (boo
 	if l == nil {
 		return false, errNoLimit()
 	}
-	c := s.newCall(liftBan)
-	defer s.free(c)
-	c.limit, c.key = l, k
-	if _, err := s.call(ctx, c, s.lanes.of(k)); err != nil {
+	found := false
+	err := s.about(ctx, k, func(ctx context.Context, store sluice.Store) (err error) {
+		b, ok := sluice.As[sluice.Banner](store)
+		if !ok {
+			return errNoBanner
+		}
+		found, err = b.LiftBan(ctx, l, k)
+		return err
+	})
+	if err != nil {
 		return false, err
 	}
-	found := c.found
 	if local, ok := sluice.As[sluice.Banner](s.o.Local); ok {
 		here, err := local.LiftBan(ctx, s.scaler.limit(l), k)
 		return found || here, err
@@ -54,13 +63,21 @@ func (s *Store) LiftBan(ctx context.Context, l *sluice.Limit, k sluice.Key) (boo
 // not listed. A list that is slow or fails does not open the breaker; it may fail for lack of
 // a permission, for example.
 func (s *Store) ListBans(ctx context.Context, q sluice.BanQuery) (sluice.BanPage, error) {
-	c := s.newCall(listBans)
+	var page sluice.BanPage
+	c := s.newCall(func(c *call, store sluice.Store) (err error) {
+		b, ok := sluice.As[sluice.Banner](store)
+		if !ok {
+			return errNoBanner
+		}
+		page, err = b.ListBans(c.ctx, q)
+		return err
+	})
 	defer s.free(c)
-	c.query = q
+	c.lists = true
 	if _, err := s.call(ctx, c, s.lanes.listing()); err != nil {
 		return sluice.BanPage{}, err
 	}
-	return c.page, nil
+	return page, nil
 }
 
 // listed reports a list of bans to the breaker. A list in time counts as a success. Any other

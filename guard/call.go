@@ -10,53 +10,51 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// op is a method of a store.
-type op uint8
-
-const (
-	decide op = iota
-	decideAll
-	cancelCharge
-	settle
-	release
-	reset
-	banKey
-	liftBan
-	listBans
-)
-
 // call is one call of the store: its arguments and its results. A call that was left behind is
 // not read or used again.
 type call struct {
-	op   op
-	ctx  context.Context
-	done chan struct{} // has room for one value; the call has returned
-	left bool          // the call was left behind
-	uses []use         // of the lanes of its shards
+	do    func(c *call, store sluice.Store) error
+	lists bool // it is a list of bans
+	ctx   context.Context
+	done  chan struct{} // has room for one value; the call has returned
+	left  bool          // the call was left behind
+	uses  []use         // of the lanes of its shards
 
 	request   sluice.Request
 	decision  sluice.Decision
 	requests  []sluice.Request // copies: a call that was left behind still uses them
 	decisions []sluice.Decision
-	charge    sluice.Charge
-	actual    int64
-	latency   time.Duration
-	limit     *sluice.Limit
-	key       sluice.Key
-	lasts     time.Duration
-	found     bool
-	query     sluice.BanQuery
-	page      sluice.BanPage
 
 	err error
 }
 
 func newCall() any { return &call{done: make(chan struct{}, 1)} }
 
-func (s *Store) newCall(op op) *call {
+func (s *Store) newCall(do func(c *call, store sluice.Store) error) *call {
 	c := s.calls.Get().(*call)
-	c.op = op
+	c.do = do
 	return c
+}
+
+func decide(c *call, store sluice.Store) (err error) {
+	c.decision, err = store.Decide(c.ctx, c.request)
+	return err
+}
+
+func decideAll(c *call, store sluice.Store) error {
+	return store.DecideAll(c.ctx, c.requests, c.decisions)
+}
+
+// oneCall is a call of the store that decides nothing.
+type oneCall func(ctx context.Context, store sluice.Store) error
+
+// about makes a call about a key. What the function sets is valid only without an error: after an error, the call may
+// have been left behind.
+func (s *Store) about(ctx context.Context, k sluice.Key, one oneCall) error {
+	c := s.newCall(func(c *call, store sluice.Store) error { return one(c.ctx, store) })
+	defer s.free(c)
+	_, err := s.call(ctx, c, s.lanes.of(k))
+	return err
 }
 
 // keepRequests is the largest batch whose memory is used again.
@@ -85,40 +83,8 @@ func (c *call) run(store sluice.Store) {
 			c.err = &PanicError{Value: errGoexit, Stack: debug.Stack()}
 		}
 	}()
-	switch c.op {
-	case decide:
-		c.decision, c.err = store.Decide(c.ctx, c.request)
-	case decideAll:
-		c.err = store.DecideAll(c.ctx, c.requests, c.decisions)
-	case cancelCharge:
-		c.err = store.Cancel(c.ctx, c.charge)
-	case settle:
-		c.err = store.Settle(c.ctx, c.charge, c.actual)
-	case release:
-		c.err = store.Release(c.ctx, c.charge, c.latency)
-	case reset:
-		c.err = store.Reset(c.ctx, c.limit, c.key)
-	default:
-		c.runBan(store)
-	}
+	c.err = c.do(c, store)
 	returned = true
-}
-
-// runBan makes a call about bans.
-func (c *call) runBan(store sluice.Store) {
-	b, ok := sluice.As[sluice.Banner](store)
-	if !ok {
-		c.err = errNoBanner
-		return
-	}
-	switch c.op {
-	case banKey:
-		c.err = b.BanKey(c.ctx, c.limit, c.key, c.lasts)
-	case liftBan:
-		c.found, c.err = b.LiftBan(c.ctx, c.limit, c.key)
-	default:
-		c.page, c.err = b.ListBans(c.ctx, c.query)
-	}
 }
 
 // runAlone makes the call. It is the goroutine of the call.
@@ -176,7 +142,7 @@ func (s *Store) make(ctx context.Context, c *call) (down bool, err error) {
 		c.wait(ctx)
 	}
 	took := time.Since(start)
-	if c.op == listBans {
+	if c.lists {
 		return false, s.listed(ctx, c)
 	}
 	if c.left {
@@ -245,7 +211,7 @@ func (c *call) wait(caller context.Context) {
 	case <-c.ctx.Done():
 	case <-caller.Done():
 	}
-	if c.op == decideAll && caller.Err() == nil {
+	if len(c.requests) > 0 && caller.Err() == nil {
 		late := time.NewTimer(lastWord)
 		defer late.Stop()
 		select {

@@ -12,31 +12,30 @@ import (
 // would have ended by itself, because many callers do not, and its unit would stay taken.
 // Repeating does no harm: a member is one lease, and the store ends a lease once.
 type ending struct {
-	store   *Store
-	id      leaseID
-	op      op // cancelCharge or release
-	charge  sluice.Charge
-	latency time.Duration
+	store  *Store
+	id     leaseID
+	charge sluice.Charge
+	one    oneCall // ends it
 
 	// These are protected by the mutex of the leases.
 	unknown bool // the outcome of a call is unknown: the lease may have ended
 	done    bool // the lease has ended
 }
 
-// endLease ends a charge of the store. If it is a lease, and that fails, the guard tries again later.
-func (s *Store) endLease(ctx context.Context, op op, c *sluice.Charge, latency time.Duration) error {
+// endLease ends a charge of the store by a call. If it is a lease, and that fails, the guard tries again later.
+func (s *Store) endLease(ctx context.Context, c *sluice.Charge, one oneCall) error {
 	if c.Limit == nil || c.Member == 0 || !c.Limit.IsConcurrency() {
-		return s.end(ctx, op, c, 0, latency)
+		return s.about(ctx, c.Key, one)
 	}
 	id := s.leases.id(c.Limit, c.Key, c.Member)
 	if s.leases.hasEnded(id) {
 		return nil
 	}
-	err := s.end(ctx, op, c, 0, latency)
+	err := s.about(ctx, c.Key, one)
 	if err == nil || isAnswer(err) {
 		return err
 	}
-	e := &ending{store: s, id: id, op: op, charge: *c, latency: latency}
+	e := &ending{store: s, id: id, charge: *c, one: one}
 	until := time.Now().Add(c.Limit.LeaseTTL())
 	if s.leases.end(e, errors.Is(err, sluice.ErrUnknownOutcome), until) && !s.doubts.Start(until, e.again) {
 		s.leases.drop(id)
@@ -79,7 +78,7 @@ func (e *ending) again() (done bool) {
 	if !ls.isEnding(e) {
 		return true
 	}
-	err := e.store.end(context.Background(), e.op, &e.charge, 0, e.latency)
+	err := e.store.about(context.Background(), e.charge.Key, e.one)
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if ls.held[e.id].end != e {

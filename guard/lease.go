@@ -336,7 +336,9 @@ func (s *Store) doubtAll(rs []sluice.Request, err error) {
 // do.
 func (d *doubt) settle() (done bool) {
 	if held, ok := d.store.leases.get(d.id, time.Now()); ok && held.by != byStore || !ok && !d.store.leases.full() {
-		err := d.store.end(context.Background(), cancelCharge, &d.charge, 0, 0)
+		err := d.store.about(context.Background(), d.charge.Key, func(ctx context.Context, store sluice.Store) error {
+			return store.Cancel(ctx, d.charge)
+		})
 		return err == nil || isAnswer(err)
 	}
 	return true

@@ -230,7 +230,7 @@ func (s *Store) Cancel(ctx context.Context, c sluice.Charge) error {
 	case byLocal:
 		err = s.o.Local.Cancel(ctx, c)
 	case byStore:
-		err = s.endLease(ctx, cancelCharge, &c, 0)
+		err = s.endLease(ctx, &c, func(ctx context.Context, store sluice.Store) error { return store.Cancel(ctx, c) })
 	}
 	s.ended(limit, &c, err)
 	return err
@@ -243,7 +243,7 @@ func (s *Store) Settle(ctx context.Context, c sluice.Charge, actual int64) error
 	case byLocal:
 		return s.o.Local.Settle(ctx, c, actual)
 	case byStore:
-		return s.end(ctx, settle, &c, actual, 0)
+		return s.about(ctx, c.Key, func(ctx context.Context, store sluice.Store) error { return store.Settle(ctx, c, actual) })
 	}
 	switch {
 	case actual < 0:
@@ -263,7 +263,7 @@ func (s *Store) Release(ctx context.Context, c sluice.Charge, latency time.Durat
 	case byLocal:
 		err = s.o.Local.Release(ctx, c, latency)
 	case byStore:
-		err = s.endLease(ctx, release, &c, latency)
+		err = s.endLease(ctx, &c, func(ctx context.Context, store sluice.Store) error { return store.Release(ctx, c, latency) })
 	default:
 		if !c.Limit.IsConcurrency() {
 			err = fmt.Errorf("%w: limit %q grants no leases", sluice.ErrUnsupported, c.Limit.Name())
@@ -273,25 +273,14 @@ func (s *Store) Release(ctx context.Context, c sluice.Charge, latency time.Durat
 	return err
 }
 
-// end ends a charge of the store.
-func (s *Store) end(ctx context.Context, op op, charge *sluice.Charge, actual int64, latency time.Duration) error {
-	c := s.newCall(op)
-	defer s.free(c)
-	c.charge, c.actual, c.latency = *charge, actual, latency
-	_, err := s.call(ctx, c, s.lanes.of(charge.Key))
-	return err
-}
-
 // Reset deletes the state of a limit's key, and its ban, in the store and then in the local
 // store. It fails while the store does.
 func (s *Store) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error {
 	if l == nil {
 		return errNoLimit()
 	}
-	c := s.newCall(reset)
-	defer s.free(c)
-	c.limit, c.key = l, k
-	if _, err := s.call(ctx, c, s.lanes.of(k)); err != nil || s.o.Local == nil {
+	err := s.about(ctx, k, func(ctx context.Context, store sluice.Store) error { return store.Reset(ctx, l, k) })
+	if err != nil || s.o.Local == nil {
 		return err
 	}
 	return s.o.Local.Reset(ctx, s.scaler.limit(l), k)
