@@ -34,7 +34,8 @@ func (p *Proxy) outbound(ctx context.Context, in *http.Request) *http.Request {
 	if p.o.UpstreamHost {
 		out.Host = p.o.Upstream.Host
 	}
-	out.Header = p.outboundHeader(in, forwardedAs)
+	out.Header = make(http.Header, len(in.Header)+ownHeaders)
+	p.setOutbound(out.Header, in, forwardedAs)
 	// Trailers arrive with the end of the body, in the map of the request that came in.
 	if out.Trailer != nil && out.ContentLength < 0 {
 		// Otherwise the transport would probe whether a GET has a body. It would still read from
@@ -86,14 +87,15 @@ func cleanQuery(query string) string {
 	return query
 }
 
-// outboundHeader makes the header for the upstream. Services get only our values for headers that identify the
+// ownHeaders is how many headers setOutbound adds.
+const ownHeaders = 5
+
+// setOutbound makes the header for the upstream, in an empty one. Services get only our values for headers that identify the
 // client: neither values that clients write, nor spellings that a service might take for the same header. A
 // trusted proxy's value is kept, and the peer added to it.
-func (p *Proxy) outboundHeader(in *http.Request, host string) http.Header {
-	const own = 5 // headers that are set below
+func (p *Proxy) setOutbound(out http.Header, in *http.Request, host string) {
 	from := peer(in)
 	trusted := p.o.Trusted(from)
-	out := make(http.Header, len(in.Header)+own)
 	for name, values := range in.Header {
 		if !perHop[name] && !p.removes(name, trusted) {
 			out[name] = values[:len(values):len(values)]
@@ -110,7 +112,7 @@ func (p *Proxy) outboundHeader(in *http.Request, host string) http.Header {
 		out["User-Agent"] = noUserAgent
 	}
 
-	values := make([]string, 0, own) // one allocation for all of them
+	values := make([]string, 0, ownHeaders) // one allocation for all of them
 	set := func(name, value string) {
 		values = append(values, value)
 		out[name] = values[len(values)-1 : len(values) : len(values)]
@@ -146,7 +148,6 @@ func (p *Proxy) outboundHeader(in *http.Request, host string) http.Header {
 			set(realIP, ip.String())
 		}
 	}
-	return out
 }
 
 // trailersOnly is the one value of TE that passes: the client accepts trailers.

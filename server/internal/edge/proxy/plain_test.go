@@ -45,7 +45,7 @@ func TestOnlyPlainRequestsAreWrittenAtOnce(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodGet, "http://example.com/a", nil) //nolint:noctx // it is not sent
 		c.change(r)
-		if head, ok := p.appendPlain(nil, r); ok != c.plain {
+		if head, ok := p.appendPlain(nil, http.Header{}, r); ok != c.plain {
 			t.Errorf("%s: plain %t, %q", name, ok, head)
 		}
 	}

@@ -12,19 +12,25 @@ import (
 	"github.com/sluicehq/sluice/server/internal/edge/proxy/direct"
 )
 
-// heads are buffers for the heads of requests.
-var heads = sync.Pool{New: func() any { b := make([]byte, 0, 2<<10); return &b }}
+// plainHead has room for the head of a request.
+type plainHead struct {
+	header http.Header
+	text   []byte
+}
+
+var heads = sync.Pool{New: func() any { return &plainHead{http.Header{}, make([]byte, 0, 2<<10)} }}
 
 // carryPlain carries a request on the direct path, and its answer back. It returns false, and has done nothing, if the
 // request is not plain.
 func (p *Proxy) carryPlain(ctx context.Context, a *answer, r *http.Request) bool {
-	buffer := heads.Get().(*[]byte)
-	defer heads.Put(buffer)
-	head, ok := p.appendPlain((*buffer)[:0], r)
+	h := heads.Get().(*plainHead)
+	defer heads.Put(h)
+	head, ok := p.appendPlain(h.text[:0], h.header, r)
+	clear(h.header) // it would keep the request's values
 	if !ok || len(head) > direct.MostHead {
 		return false
 	}
-	*buffer = head
+	h.text = head
 	got, err := p.direct.Send(ctx, direct.Request{Request: r, Address: p.address, Head: head, Steps: a})
 	if got.Plain != nil {
 		p.passPlain(a, got.Plain, got.Conn)
@@ -49,8 +55,9 @@ func (a *answer) Outlasts() bool { return a.passage != nil }
 func (a *answer) Interim(status int, header http.Header) error { return a.interim.pass(status, header) }
 
 // appendPlain appends the head of a plain request as http.Request.Write writes outbound's request, except for the order
-// of the headers. No request is built in between. It returns false for a request that is not plain.
-func (p *Proxy) appendPlain(b []byte, in *http.Request) ([]byte, bool) {
+// of the headers. No request is built in between, and the header only in an empty one. It returns false for a request that is
+// not plain.
+func (p *Proxy) appendPlain(b []byte, header http.Header, in *http.Request) ([]byte, bool) {
 	u := in.URL
 	if in.ContentLength != 0 || in.TransferEncoding != nil || in.Trailer != nil || in.Method == http.MethodConnect ||
 		u.Path == "" || strings.HasPrefix(u.Path, "//") || u.ForceQuery || !httpguts.ValidHeaderFieldName(in.Method) || p.upgrades(in) {
@@ -78,7 +85,8 @@ func (p *Proxy) appendPlain(b []byte, in *http.Request) ([]byte, bool) {
 	b = append(b, " HTTP/1.1\r\nHost: "...)
 	b = append(b, host...)
 	b = append(b, "\r\n"...)
-	for name, values := range p.outboundHeader(in, forwardedAs) {
+	p.setOutbound(header, in, forwardedAs)
+	for name, values := range header {
 		switch name {
 		case "Expect":
 			return b, false

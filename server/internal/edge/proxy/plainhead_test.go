@@ -57,7 +57,7 @@ func FuzzPlainHeads(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, ok := p.appendPlain(nil, in)
+		got, ok := p.appendPlain(nil, http.Header{}, in)
 		if !ok {
 			return
 		}
