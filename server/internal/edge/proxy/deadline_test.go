@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"testing"
+	"time"
 )
 
 // early answers while it reads the body, as a transport does whose upstream answers early.
@@ -58,5 +60,32 @@ func TestReadsABodyBeyondTheAnswer(t *testing.T) {
 		}
 		s.Client().CloseIdleConnections()
 		s.Close()
+	}
+}
+
+// times are the deadlines that were set.
+type times []time.Time
+
+func (d *times) setDeadline(at time.Time) error {
+	*d = append(*d, at)
+	return nil
+}
+
+// A deadline that must not pass later is removed at the end of what it bounds. A lasting one is set again only if it is stale.
+func TestDeadlinesEnd(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for lasts, want := range map[bool][]time.Time{
+		true:  {now.Add(9 * time.Second)},
+		false: {now.Add(9 * time.Second), {}, now.Add(9 * time.Second), {}},
+	} {
+		var set times
+		d := deadline{of: &set, lasts: lasts}
+		for range 2 {
+			d.begin(now, 8*time.Second)
+			d.end()
+		}
+		if !slices.Equal(set, want) {
+			t.Errorf("lasts %v: %v, want %v", lasts, set, want)
+		}
 	}
 }

@@ -547,3 +547,13 @@ func FuzzVarint(f *testing.F) {
 		}
 	})
 }
+
+// Variables have the names of headers in lower case, with underscores.
+func TestVariables(t *testing.T) {
+	t.Parallel()
+	for header, want := range map[string]string{"Retry-After": "retry_after", "X-AZaz09": "x_azaz09", "A.Z": "a_z"} {
+		if got := variable(header); got != want {
+			t.Errorf("%s becomes %s, want %s", header, got, want)
+		}
+	}
+}

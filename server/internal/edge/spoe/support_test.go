@@ -161,6 +161,9 @@ func (p *proxy) receive() string {
 	if err != nil {
 		return "closed"
 	}
+	if f.flags != flagFin {
+		p.tb.Fatalf("a frame has the flags %b", f.flags)
+	}
 	d := decoder{rest: f.payload}
 	var parts []string
 	switch f.kind {
