@@ -79,10 +79,18 @@ soak: ## Repeat what tests repeat TIMES as often (default 400) and run the fault
 cover: ## Measure test coverage
 	@tools/cover.sh
 
+.PHONY: package
+package: ## Make packages, an image, a chart and archives for Linux in dist/ (VERSION=v1.2.3 names them)
+	GOWORK=off go -C tools/release run . -version $(or $(VERSION),v0.0.0)
+
+.PHONY: test-package
+test-package: ## Install what their tests need, and run the tests of packages, image and chart (as root)
+	@tools/testpackage.sh
+
 .PHONY: release
-release: ## Rehearse a release: make release VERSION=v1.2.3 (changes nothing)
+release: ## Rehearse a release and make all its files in dist/, twice: make release VERSION=v1.2.3 (tags nothing)
 	@tools/release.sh "$(VERSION)"
 
 .PHONY: clean
-clean: ## Remove bin/ and .cache/
-	rm -rf bin .cache
+clean: ## Remove bin/, dist/ and .cache/
+	rm -rf bin dist .cache

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Rehearses a release in a copy of the tree and prints the tags it would have.
-# It changes nothing here.
+# Rehearses a release in a copy of the tree, makes its files in dist/, and prints the tags it would have.
+# It changes nothing else.
 . "$(dirname "$0")/lib.sh"
 
 module=github.com/sluicehq/sluice
@@ -28,7 +28,17 @@ for m in "${released[@]}"; do
 done
 
 copy=$(mktemp -d)
-trap 'rm -rf "$copy"' EXIT
+again=$(mktemp -d)
+trap 'rm -rf "$copy" "$again"' EXIT
+
+say "files, made twice"
+for out in "$PWD/dist" "$again"; do
+	GOWORK=off go -C tools/release run . -version "$version" -o "$out" \
+		-targets linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64
+done
+cmp dist/SHA256SUMS "$again/SHA256SUMS" || die "the same commit gave other bytes: see above"
+cat dist/SHA256SUMS
+
 git ls-files -z --cached --others --exclude-standard |
 	while IFS= read -r -d '' f; do
 		[ ! -e "$f" ] || printf '%s\0' "$f"
@@ -101,4 +111,4 @@ done
 
 say "tags, all on the commit that holds these go.mod files"
 printf '%s\n' "${tags[@]}"
-printf '\nThis was a rehearsal: nothing was changed, and nothing was tagged.\n'
+printf '\nThis was a rehearsal: nothing but dist/ was changed, and nothing was tagged.\n'

@@ -123,7 +123,7 @@ var ofStores = []mutation{
 	},
 	{
 		"whatever the store does, the decision comes by the deadline", "guard/call.go",
-		"	case <-c.ctx.Done():\n	case <-caller.Done():\n	}\n	if c.op", "	case <-caller.Done():\n	}\n	if c.op",
+		"	case <-c.ctx.Done():\n	case <-caller.Done():\n	}\n	if len", "	case <-caller.Done():\n	}\n	if len",
 		"guard TestDecisionsComeByTheDeadline",
 	},
 	{

@@ -33,12 +33,20 @@ func (r *release) image(targets []target) error {
 			return err
 		}
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: one, Descriptor: v1.Descriptor{
-			Platform:    &v1.Platform{OS: t.os, Architecture: t.arch},
-			Annotations: map[string]string{"org.opencontainers.image.ref.name": r.version},
+			Platform: &v1.Platform{OS: t.os, Architecture: t.arch},
 		}})
 	}
 	dir := filepath.Join(r.work, "image")
-	if _, err := layout.Write(dir, index); err != nil {
+	path, err := layout.Write(dir, mutate.IndexMediaType(empty.Index, types.OCIImageIndex))
+	if err != nil {
+		return err
+	}
+	// skopeo and podman read the first name, docker load the second.
+	err = path.AppendIndex(index, layout.WithAnnotations(map[string]string{
+		"org.opencontainers.image.ref.name": r.version,
+		"io.containerd.image.name":          "docker.io/library/sluice:" + r.version,
+	}))
+	if err != nil {
 		return err
 	}
 	return r.tarball(filepath.Join(r.out, "sluice_"+r.version+"_image.tar"), os.DirFS(dir))

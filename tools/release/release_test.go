@@ -278,6 +278,10 @@ func TestImageRuns(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Size() > 45<<20 {
 		t.Fatalf("the image: %v, %d bytes; want at most 45 MiB", err, info.Size())
 	}
+	described := command(t, "skopeo", "inspect", "--config", "oci-archive:"+path+":0.1.1")
+	if !strings.Contains(described, `"User":"65532:65532"`) && !strings.Contains(described, `"User": "65532:65532"`) {
+		t.Errorf("skopeo reads the configuration %s", described)
+	}
 	dir := t.TempDir()
 	command(t, "tar", "--extract", "--file", path, "--directory", dir)
 	index, err := layout.ImageIndexFromPath(dir)
@@ -285,6 +289,12 @@ func TestImageRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	manifest, err := index.IndexManifest()
+	if err == nil {
+		index, err = index.ImageIndex(manifest.Manifests[0].Digest) // of all systems
+	}
+	if err == nil {
+		manifest, err = index.IndexManifest()
+	}
 	if err != nil || len(manifest.Manifests) != 1 {
 		t.Fatalf("the index has %v, %v", manifest, err)
 	}

@@ -29,6 +29,7 @@ var early = []string{
 
 // plain are the packages whose tests run without the race detector, with the reason.
 var plain = map[string]string{
+	"driver":                   "the store of the example has one lock; the stores that use the arithmetic run with the detector",
 	"internal/algo":            "pure functions",
 	"bench":                    "prints measurements",
 	"bench/figures":            "one goroutine writes tables",

@@ -165,9 +165,14 @@ func TestAnswersCloseConnectionsWhileDraining(t *testing.T) {
 	}
 }
 
-// For the delay of its drain, a server reports that it is not ready, and still answers new connections.
+// For the delay of its drain, a server reports that it is not ready, and still answers new connections. The delay is the one of
+// the last reload.
 func TestALeavingServerStillAnswers(t *testing.T) {
-	r := start(t, parse(t, free+"drain: {delay: 1s}\n"+roomy), nil)
+	r := reloading(t, free+roomy)
+	r.write(free + "drain: {delay: 1s}\n" + roomy)
+	if err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
 	r.stop()
 	eventually(t, "the answer that the server drains", func() bool {
 		res, text := r.send(Admin, http.MethodGet, "/readyz", "")

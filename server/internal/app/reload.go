@@ -17,9 +17,9 @@ import (
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
-// live are the settings that can change while the server runs: the settings of the policy. Other settings need
-// a restart.
-var live = []string{"version", "rules", "classes", "domains", "shadow", "default", "on_store_error", "ipv6_prefix", "paths"}
+// live are the settings that can change while the server runs: the settings of the policy, and how the server
+// leaves. Other settings need a restart.
+var live = []string{"version", "rules", "classes", "domains", "shadow", "default", "on_store_error", "ipv6_prefix", "paths", "drain", "drain_timeout"}
 
 // liveShare can change too: on_store_error: local needs it, and can change.
 const liveShare = "store.redis.local.share"
@@ -97,6 +97,13 @@ func (r *reloads) apply(f *config.File) {
 	defer r.mu.Unlock()
 	r.applied++
 	r.file, r.refused, r.since = f, nil, time.Now()
+}
+
+// inForce returns the configuration in force.
+func (r *reloads) inForce() *config.File {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.file
 }
 
 // refuse notes and logs why a configuration is refused.

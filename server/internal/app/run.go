@@ -49,7 +49,7 @@ func (a *App) Run(ctx context.Context) error {
 func (a *App) lameDuck(failed <-chan error) error {
 	a.draining.Store(true)
 	a.o.Manager.Stopping()
-	delay := a.o.File.Drain.Delay
+	delay := a.reloads.inForce().Drain.Delay
 	if delay == 0 {
 		return nil
 	}
@@ -65,7 +65,7 @@ func (a *App) lameDuck(failed <-chan error) error {
 // drain lets the requests under way end.
 func (a *App) drain() error {
 	a.draining.Store(true)
-	most := a.o.File.DrainTimeout
+	most := a.reloads.inForce().DrainTimeout
 	a.o.Logger.Info("draining: letting the requests under way end", "at_most", most)
 	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
