@@ -216,15 +216,6 @@ func (f *fields) uvarint() uint64 {
 	return x
 }
 
-func (f *fields) varint() int64 {
-	x, n := binary.Varint(f.rest)
-	if f.take(n); f.failed || n == 0 {
-		f.failed = true
-		return 0
-	}
-	return x
-}
-
 func (f *fields) string() string {
 	n := f.uvarint()
 	if n > uint64(len(f.rest)) {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -107,9 +108,10 @@ func (c *callers) connection(path string) error {
 		if err != nil {
 			return err
 		}
-		if _, err := r.Discard(int(res.ContentLength)); err != nil {
+		if _, err := io.Copy(io.Discard, res.Body); err != nil {
 			return err
 		}
+		_ = res.Body.Close() // the next answer follows on the connection
 		c.answered(path, res.StatusCode)
 		if res.Close {
 			return nil
@@ -169,6 +171,7 @@ type restarting struct {
 	trust   *tls.Config
 	dir     string
 	now     *server
+	rule    string // one of its rules
 	replace func() // ends the server that runs, and starts the next
 }
 
@@ -189,6 +192,14 @@ func (r *restarting) end(t *testing.T, s *server) {
 	if code := s.drain(); code != 0 {
 		t.Fatalf("a server ended with %d:\n%s", code, s.Log())
 	}
+}
+
+// loaded waits until the server that runs has decided some requests.
+func (r *restarting) loaded(t *testing.T) {
+	t.Helper()
+	process.Eventually(t, "some hundred decisions of a server", func() bool {
+		return r.now.number(`sluice_decisions_total{outcome="allowed",rule="`+r.rule+`"}`) > 300
+	})
 }
 
 // behindASocket starts a server whose socket systemd holds, here the test. Its budgets are in a file of states.
@@ -218,7 +229,7 @@ rules: [{name: one, match: {path: /one}, key: client_ip, limit: {algorithm: fixe
 		cmd.ExtraFiles = []*os.File{socket}
 		return &server{tb: t, client: &http.Client{Timeout: process.Patience}, Sluice: process.StartSluice(t, cmd, 3)}
 	}
-	r.now = start()
+	r.now, r.rule = start(), "one"
 	r.replace = func() {
 		r.end(t, r.now)
 		r.now = start()
@@ -255,7 +266,7 @@ rules:
   - {name: exact, match: {path: /exact}, key: client_ip, limit: {algorithm: fixed_window, rate: %[4]d/30d}}
   - {name: hybrid, match: {path: /hybrid}, key: client_ip, hybrid: {sync: 1s, stranded: 10%%}, limit: {algorithm: fixed_window, rate: %[4]d/30d}}
 `, r.address, r.dir, redistest.Start(t).Addr(), enough)
-	r.now = serveIn(t, r.dir, config)
+	r.now, r.rule = serveIn(t, r.dir, config), "exact"
 	r.replace = func() {
 		old := r.now
 		r.now = serveIn(t, r.dir, config)
@@ -270,7 +281,7 @@ func TestRestartsBehindASocketLoseNothing(t *testing.T) {
 	r := behindASocket(t)
 	c := call(r.address, r.trust, "/one")
 	for range restarts {
-		time.Sleep(100 * time.Millisecond) // some load on this server
+		r.loaded(t)
 		r.replace()
 	}
 	c.check(t)
@@ -284,7 +295,7 @@ func TestServersThatShareAPortLoseNothing(t *testing.T) {
 	r := sharingAPort(t)
 	c := call(r.address, r.trust, "/exact", "/hybrid")
 	for range restarts {
-		time.Sleep(100 * time.Millisecond) // some load on this server
+		r.loaded(t)
 		r.replace()
 	}
 	c.check(t)
@@ -305,11 +316,11 @@ func TestForeignClientsSeeNoRestart(t *testing.T) {
 			r := start(t)
 			done := make(chan string, 1)
 			go func() {
-				text, err := exec.Command(wrk, "-c", "16", "-t", "1", "-d", "30s", "--timeout", "10s", "https://"+r.address+"/one").CombinedOutput()
+				text, err := exec.Command(wrk, "-c", "16", "-t", "1", "-d", "30s", "--timeout", "10s", "https://"+r.address+"/"+r.rule).CombinedOutput()
 				done <- fmt.Sprintf("%s%v", text, err)
 			}()
 			for range 20 {
-				time.Sleep(200 * time.Millisecond) // some load on this server
+				r.loaded(t)
 				r.replace()
 			}
 			text := <-done

@@ -60,8 +60,10 @@ func (r *release) pack(format string, t target) error {
 func (r *release) contents(format string, t target) (files.Contents, error) {
 	var all files.Contents
 	add := func(kind, from, to string, mode os.FileMode) {
-		all = append(all, &files.Content{Type: kind, Source: from, Destination: to,
-			FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: mode, MTime: r.date}})
+		all = append(all, &files.Content{
+			Type: kind, Source: from, Destination: to,
+			FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: mode, MTime: r.date},
+		})
 	}
 	add("", r.binary(t), "/usr/bin/sluice", 0o755)
 	add(files.TypeConfigNoReplace, r.path("packaging/sluice.yaml"), "/etc/sluice/sluice.yaml", 0o644)
@@ -70,8 +72,10 @@ func (r *release) contents(format string, t target) (files.Contents, error) {
 	manual := filepath.Join(r.work, "manual")
 	add("", filepath.Join(manual, "sluice.bash"), "/usr/share/bash-completion/completions/sluice", 0o644)
 	add("", filepath.Join(manual, "sluice.fish"), "/usr/share/fish/vendor_completions.d/sluice.fish", 0o644)
-	add("", filepath.Join(manual, "_sluice"), map[string]string{"deb": "/usr/share/zsh/vendor-completions/_sluice",
-		"rpm": "/usr/share/zsh/site-functions/_sluice"}[format], 0o644)
+	add("", filepath.Join(manual, "_sluice"), map[string]string{
+		"deb": "/usr/share/zsh/vendor-completions/_sluice",
+		"rpm": "/usr/share/zsh/site-functions/_sluice",
+	}[format], 0o644)
 	pages, err := filepath.Glob(filepath.Join(manual, "*.1"))
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -50,7 +51,7 @@ func command(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	text, err := exec.Command(name, args...).CombinedOutput()
 	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, text)
+		t.Fatalf("the command %s %s fails: %v\n%s", name, strings.Join(args, " "), err, text)
 	}
 	return string(text)
 }
@@ -147,7 +148,7 @@ func (m *machine) run(name string, args ...string) string {
 	m.t.Helper()
 	text, err := m.command(name, args...).CombinedOutput()
 	if err != nil {
-		m.t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, text)
+		m.t.Fatalf("the command %s %s fails: %v\n%s", name, strings.Join(args, " "), err, text)
 	}
 	return string(text)
 }
@@ -178,13 +179,13 @@ func TestDebianPackageFromInstallToPurge(t *testing.T) {
 	if text := m.run("/usr/bin/sluice", "version"); !strings.HasPrefix(text, "sluice v0.1.0 ") {
 		t.Errorf("the version is %q", text)
 	}
-	config := filepath.Join(m.root, "etc/sluice/sluice.yaml")
+	config := filepath.Join(m.root, "etc", "sluice", "sluice.yaml")
 	text, err := os.ReadFile(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The service has its folder of states from systemd, and free ports from this test.
-	if err := os.MkdirAll(filepath.Join(m.root, "var/lib/sluice"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(m.root, "var", "lib", "sluice"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	mine := strings.NewReplacer("127.0.0.1:8080", "127.0.0.1:0", "127.0.0.1:8081", "127.0.0.1:0", "127.0.0.1:9090", "127.0.0.1:0").Replace(string(text))
@@ -334,10 +335,9 @@ func TestImageRuns(t *testing.T) {
 		if text, err = in(health...).CombinedOutput(); err == nil {
 			break
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	if err != nil {
-		t.Errorf("%s: %v\n%s", health, err, text)
+		t.Errorf("the server in the image is not healthy, by %s: %v\n%s", health, err, text)
 	}
 	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Error(err)
@@ -366,7 +366,7 @@ func extract(t *testing.T, image v1.Image) string {
 	defer files.Close()
 	for r := tar.NewReader(files); ; {
 		head, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return root
 		}
 		if err != nil {

@@ -10,7 +10,7 @@ func TestClimbs(t *testing.T) {
 		"/": false, "/x/y": false, "/x/...": false, "/x/..y": false, "/y../x": false, "/x/.": false, "/x;/y": false, "/x;..": false, "/a.b/c..d": false, "/%2e": false, "/x%2fy": false, "/%25": false,
 	} {
 		if got := climbs(path); got != want {
-			t.Errorf("%s: %v", path, got)
+			t.Errorf("climbs(%q) is %t, want %t", path, got, want)
 		}
 	}
 }
