@@ -55,6 +55,7 @@ type Server struct {
 	mu       sync.Mutex
 	sessions map[*Conn]bool
 	draining bool
+	closed   bool
 	none     chan struct{} // closed when the last session has ended, while the server waits for that
 	listener net.Listener
 
@@ -70,11 +71,15 @@ const (
 	lastPause  = time.Second
 )
 
-// Serve accepts connections until the listener is closed. The error is nil then.
+// Serve accepts connections until the listener is closed. The error is nil then. A server that is closed closes the listener at once.
 func (s *Server) Serve(ln net.Listener) error {
 	s.mu.Lock()
 	s.listener = ln
+	closed := s.closed
 	s.mu.Unlock()
+	if closed {
+		return ln.Close()
+	}
 	pause := firstPause
 	for {
 		c, err := ln.Accept()
@@ -195,7 +200,7 @@ func (s *Server) Sessions() int {
 func (s *Server) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.draining = true
+	s.draining, s.closed = true, true
 	var err error
 	if s.listener != nil {
 		err = s.listener.Close()

@@ -161,3 +161,26 @@ func TestCloseCutsOffSessions(t *testing.T) {
 		t.Error("the connection is open")
 	}
 }
+
+// A server that was closed before it serves accepts nothing: it closes the listener, and Serve returns.
+func TestCloseBeforeServe(t *testing.T) {
+	t.Parallel()
+	ln := listen(t)
+	s := New(Options{Run: echo})
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ln) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Errorf("Serve of a closed server returns %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("Serve waits for connections although the server is closed")
+	}
+	if _, err := ln.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the listener is open: Accept returns %v", err)
+	}
+}
