@@ -10,42 +10,54 @@ import (
 
 // lockAll finds the locations of all requests and locks their shards.
 func (s *Store) lockAll(b *batch, rs []sluice.Request) error {
-	for {
-		b.locate(s, rs)
-		retired := false
-		for _, sh := range b.shards {
-			sh.lock()
-		}
-		for i := range b.items {
-			if v := b.items[i].v; v.retired.Load() {
-				retired = true
-				s.forget(v)
-			}
-		}
-		switch {
-		case len(b.shards) > 0 && b.shards[0].closed:
-			b.unlock()
-			return sluice.ErrClosed
-		case retired:
-			b.unlock()
-			continue
-		}
-		now := s.now()
-		for i := range b.items {
-			b.items[i].req.Now = now
-		}
-		return nil
+	b.locate(s, rs, s.version)
+	b.lock()
+	if s.forgetRetired(b) {
+		b.unlock()
+		// Further limits, of this batch too, could be the end of the batch's limits again and again. So none is given up until
+		// the shards are locked.
+		s.versions.mu.Lock()
+		b.locate(s, rs, s.versions.keep)
+		b.lock()
+		s.versions.mu.Unlock()
+	}
+	if len(b.shards) > 0 && b.shards[0].closed {
+		b.unlock()
+		return sluice.ErrClosed
+	}
+	now := s.now()
+	for i := range b.items {
+		b.items[i].req.Now = now
+	}
+	return nil
+}
+
+// lock locks the shards of a batch, in order.
+func (b *batch) lock() {
+	for _, sh := range b.shards {
+		sh.lock()
 	}
 }
 
-// locate finds the locations of all requests, and their shards.
-func (b *batch) locate(s *Store, rs []sluice.Request) {
+// forgetRetired reports whether versions of a batch have been given up, and removes them from the cache.
+func (s *Store) forgetRetired(b *batch) (found bool) {
+	for i := range b.items {
+		if v := b.items[i].v; v.retired.Load() {
+			found = true
+			s.forget(v)
+		}
+	}
+	return found
+}
+
+// locate finds the locations of all requests, and their shards. The function version returns the version of a limit.
+func (b *batch) locate(s *Store, rs []sluice.Request, version func(*sluice.Limit) *version) {
 	b.items, b.shards = b.items[:0], b.shards[:0]
 	b.marks = slices.Grow(b.marks[:0], (len(s.shards)+63)/64)[:(len(s.shards)+63)/64]
 	clear(b.marks)
 	b.indexFor(len(rs))
 	for i := range rs {
-		v := s.version(rs[i].Limit)
+		v := version(rs[i].Limit)
 		it := item{location: s.locate(v, rs[i].Key), req: translate.Request(&rs[i]), first: i}
 		if rs[i].Ban != nil {
 			it.ban = it.location.ban()

@@ -83,12 +83,17 @@ func (s *Store) register(l *sluice.Limit) *version {
 	vs := &s.versions
 	vs.mu.Lock()
 	defer vs.mu.Unlock()
-	if v := vs.byLimit[l]; v != nil {
-		return v
-	}
-	if len(vs.byLimit) >= vs.retireAt {
+	if vs.byLimit[l] == nil && len(vs.byLimit) >= vs.retireAt {
 		s.retire()
 		vs.retireAt = max(256, 2*len(vs.byLimit))
+	}
+	return vs.keep(l)
+}
+
+// keep returns the version of a limit, and gives up no other. The caller holds mu.
+func (vs *versions) keep(l *sluice.Limit) *version {
+	if v := vs.byLimit[l]; v != nil {
+		return v
 	}
 	v := &version{
 		limit: l, params: l.Params(), inline: l.Params().Inline(),

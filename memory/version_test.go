@@ -103,6 +103,43 @@ func TestRetiredVersionIsRegisteredAgain(t *testing.T) {
 	}
 }
 
+// TestBatchesOfManyNewLimitsAreDecided: a batch has more new limits than are kept before unused ones are given up, and others
+// like it come meanwhile. Each is decided, and charges each of its limits once.
+func TestBatchesOfManyNewLimitsAreDecided(t *testing.T) {
+	t.Parallel()
+	now := int64(start)
+	s := open(t, &now, Options{Shards: 4})
+	const batches, limits = 4, 1000
+	done := make(chan error, batches)
+	for g := range batches {
+		go func() {
+			rs, out := make([]sluice.Request, limits), make([]sluice.Decision, limits)
+			for i := range rs {
+				rs[i] = sluice.Request{Limit: lasting("new-"+strconv.Itoa(g)+"-"+strconv.Itoa(i), 5), Key: numbered(0), Cost: 1}
+			}
+			err := s.DecideAll(context.Background(), rs, out)
+			for i := range out {
+				if out[i].Remaining != 4 {
+					t.Errorf("limit %d of batch %d: %+v", i, g, out[i])
+					break
+				}
+			}
+			done <- err
+		}()
+	}
+	for range batches {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatal("a batch of many new limits is looked up forever")
+		}
+	}
+	checkInvariants(t, s)
+}
+
 // TestLimitsComeAndGoConcurrently: while limits are registered and retired, charges to other
 // limits are kept.
 func TestLimitsComeAndGoConcurrently(t *testing.T) {
