@@ -8,14 +8,20 @@ import (
 
 func newHealth() *cobra.Command {
 	var c client
+	var live bool
 	cmd := &cobra.Command{
 		Use:   "health",
 		Short: "Report whether a running server takes traffic",
 		Long: "Get /readyz of a running server, and print the answer. The exit status is\n" +
-			"0 if the server takes traffic and 1 if not, as health checks of containers want.",
+			"0 if the server takes traffic and 1 if not, as health checks of containers want.\n" +
+			"With --live, get /livez: whether the process still answers, also while it drains.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			text, err := c.answer(cmd.Context(), http.MethodGet, "/readyz", nil)
+			path := "/readyz"
+			if live {
+				path = "/livez"
+			}
+			text, err := c.answer(cmd.Context(), http.MethodGet, path, nil)
 			if err != nil {
 				return err
 			}
@@ -24,5 +30,6 @@ func newHealth() *cobra.Command {
 		},
 	}
 	c.register(cmd)
+	cmd.Flags().BoolVar(&live, "live", false, "check whether the process lives, instead of whether it takes traffic")
 	return cmd
 }
