@@ -33,6 +33,10 @@ nightly: ## Run what `make test` leaves out, and every fuzz target for FUZZTIME 
 test-traefik: ## Build Traefik and run the tests of gateways over it (the first time: minutes and gigabytes)
 	@tools/traefik.sh $(ARGS)
 
+.PHONY: test-chart
+test-chart: ## Test the Helm chart, the manifests of Kubernetes and the workflows (the first time: minutes)
+	GOWORK=off go -C checks/chart test -count 1 $(ARGS) .
+
 .PHONY: lint
 lint: ## Check formatting, imports, modules, and run the linters
 	@tools/lint.sh

@@ -18,7 +18,7 @@ modules=$(go work edit -json go.work | sed -n 's/.*"DiskPath": "\([^"]*\)".*/\1/
 
 # The modules outside the workspace: no other module gets their dependencies. Not here is checks/traefik, which has no
 # Go file, and which only tools/traefik.sh downloads.
-outside="tools tools/release bench/gubernator checks/frameworks checks/ratelimit"
+outside="tools tools/release bench/gubernator checks/chart checks/frameworks checks/ratelimit"
 
 # in_module FOLDER COMMAND… runs a command there, with the workspace that the
 # module belongs to, if it belongs to one.

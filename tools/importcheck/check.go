@@ -21,7 +21,7 @@ const (
 
 // outside are the modules that go.work does not join, since no other module should get their dependencies.
 // tools/lib.sh lists them too, and tools/test.sh the modules with tests.
-var outside = []string{toolsDir, "tools/release", "bench/gubernator", "checks/frameworks", "checks/ratelimit", "checks/traefik"}
+var outside = []string{toolsDir, "tools/release", "bench/gubernator", "checks/chart", "checks/frameworks", "checks/ratelimit", "checks/traefik"}
 
 // check returns one line for each departure from the house in the repository
 // whose top folder is repo. Files are read whatever their build constraints.
