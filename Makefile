@@ -88,7 +88,7 @@ package: ## Make packages, an image, a chart and archives for Linux in dist/ (VE
 	GOWORK=off go -C tools/release run . -version $(or $(VERSION),v0.0.0)
 
 .PHONY: test-package
-test-package: ## Install what their tests need, and run the tests of packages, image and chart (as root)
+test-package: ## Install what their tests need, and run the tests of packages and the image (as root)
 	@tools/testpackage.sh
 
 .PHONY: release
