@@ -230,6 +230,19 @@ func TestAdvisoryRulesDoNotDelay(t *testing.T) {
 	}
 }
 
+// A rule in shadow that lacks a part of its key has one result, however many variants the path has. It has no limits to show.
+func TestShadowRulesWithoutAKeyHaveOneResult(t *testing.T) {
+	rule := policy.Rule{Name: "key", Shadow: true, Key: []policy.Part{policy.Path(), policy.Header("X").IfMissing(policy.MissingDeny)}, Limits: bucket()}
+	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{rule}})
+	a := &policy.Attributes{Path: "/a%2Fb//c;d"}
+	if v := p.Decide(t.Context(), mustMemory(t), a); !v.Allowed() || len(v.Results) != 1 || v.Results[0].Decision.Reason != sluice.ReasonMissingKey {
+		t.Errorf("%d results: %s", len(v.Results), v.String())
+	}
+	if limits := p.LimitsFor(a); len(limits) != 0 {
+		t.Errorf("a request without a key has limits: %+v", limits)
+	}
+}
+
 func TestShadowPolicy(t *testing.T) {
 	rules := []policy.Rule{global("enforced", 1, policy.Deny), global("advisory", 1, policy.Degrade)}
 	rules[0].DenyIPs = prefixes("192.0.2.0/24")

@@ -45,6 +45,17 @@ func TestSingleKeepsNames(t *testing.T) {
 	}
 }
 
+// A single rule in shadow denies nothing, although a plain rule decides on a shorter path.
+func TestSingleRulesInShadowDenyNothing(t *testing.T) {
+	p := mustSingle(t, policy.Rule{Shadow: true, Key: []policy.Part{policy.Global()}, Limits: []*sluice.Limit{sluice.MustLimit("r", sluice.FixedWindow{Rate: sluice.PerDay(1)})}})
+	store := mustMemory(t)
+	for i := range 3 {
+		if v := p.Decide(t.Context(), store, &policy.Attributes{}); !v.Allowed() || len(v.Results) != 1 || v.Results[0].Decision.Allowed != (i == 0) {
+			t.Errorf("request %d: %s", i, v.String())
+		}
+	}
+}
+
 // A single rule decides like the same rule in a larger policy, although its code path is shorter.
 func TestSingleDecidesAsAPolicyDoes(t *testing.T) {
 	parts := [][]policy.Part{

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
 // reported records the failures that a proxy reports.
@@ -159,6 +161,24 @@ func TestBoundsConnectionsAndTheWaitForOne(t *testing.T) {
 	first.Wait()
 	if len(arrived) != 0 {
 		t.Error("the second request reached the service over a second connection")
+	}
+}
+
+// The figures have every kind of failure from the start, and count the failures of clients apart.
+func TestEveryKindOfFailureHasAFigure(t *testing.T) {
+	m := telemetry.NewMetrics("test")
+	var o Options
+	o.Report(m, discard())
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for _, f := range Failures {
+		name := "sluice_upstream_failures_total"
+		if f.Client() {
+			name = "sluice_client_failures_total"
+		}
+		if !strings.Contains(w.Body.String(), name+"{problem=\""+f.String()+"\"} 0\n") {
+			t.Errorf("the figures lack %s for %s", name, f)
+		}
 	}
 }
 

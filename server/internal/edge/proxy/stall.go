@@ -197,9 +197,5 @@ func (p *pace) moved(n int, took time.Duration) {
 	if p.rate <= 0 {
 		return
 	}
-	earned := p.stall
-	if int64(n) < p.rate*int64(p.stall/time.Second) {
-		earned = time.Duration(int64(n) * int64(time.Second) / p.rate)
-	}
-	p.left = min(p.left-took+earned, p.stall)
+	p.left = min(p.left-took+time.Duration(int64(n)*int64(time.Second)/p.rate), p.stall) // a piece has no gigabytes
 }

@@ -44,7 +44,7 @@ func TestCommands(t *testing.T) {
 			{"CLIENT ID", ""},
 			{"CLIENT SETINFO lib-name go-redis", "OK"},
 			{"CLIENT SETINFO LIB-VER 1.0", "OK"},
-			{"CLIENT SETINFO other 1", "-ERR Unrecognized option"},
+			{"CLIENT SETINFO other 1", "-ERR Unrecognized option 'other'"},
 			{"CLIENT SETNAME a\x01b", "-ERR Client names"},
 			{"CLIENT TRACKING ON", "-ERR unknown subcommand"},
 			{"CLIENT", "-ERR wrong number"},

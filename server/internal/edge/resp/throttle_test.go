@@ -294,6 +294,19 @@ func TestThrottlesAreBounded(t *testing.T) {
 	}
 }
 
+// A limit is kept for as long as its states need to be fresh, counted from its last use.
+func TestUsedThrottlesStay(t *testing.T) {
+	t.Parallel()
+	ts := newThrottles(6)
+	client := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}
+	for now := range int64(100) {
+		used, problem := ts.find(numbers{9, 1, 1}, nil, client, now) // full again after 10 s
+		if ts.sweep(now); problem != "" || used.gone.Load() {
+			t.Fatalf("after %d s, a limit that was used a second ago is gone: %s", now, problem)
+		}
+	}
+}
+
 // A flood of numbers that stay in use for years leaves nothing behind in the store, and ends in an error. Other clients may use new
 // numbers.
 func TestFloodOfNumbers(t *testing.T) {

@@ -275,6 +275,9 @@ func TestFragments(t *testing.T) {
 	if got := p.notify(message("GET", "/api/x", "192.0.2.1", "host", "a.example")); !strings.Contains(got, "r=0;") {
 		t.Error(got)
 	}
+	if got := s.complaints(); got != "" {
+		t.Errorf("a valid message is complained about: %s", got)
+	}
 	for _, c := range []struct {
 		name   string
 		frames [][]byte
@@ -304,6 +307,15 @@ func TestFragments(t *testing.T) {
 		if got := p.receive(); got != "disconnect "+c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
+		_, message, _ := strings.Cut(c.want, "message=")
+		if got := s.complaints(); !strings.Contains(got, "HAProxy sent what is not SPOP: "+message) {
+			t.Errorf("%s is not complained about: %s", c.name, got)
+		}
+	}
+	ended := s.greeted("pipelining")
+	ended.send(raw(frameHaproxyDisconnect, flagFin, 0, 0, nil))
+	if got := ended.receive(); got != "disconnect status-code=0 message=normal" || strings.Contains(s.complaints(), "normal") {
+		t.Errorf("the end of a connection is answered with %s; complaints: %s", got, s.complaints())
 	}
 }
 

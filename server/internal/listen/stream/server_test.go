@@ -147,6 +147,34 @@ func TestShutdownDrainsConnections(t *testing.T) {
 	}
 }
 
+// A session learns that the server drains, and not before.
+func TestSessionsLearnThatTheServerDrains(t *testing.T) {
+	t.Parallel()
+	ln := listen(t)
+	drains := make(chan bool, 2)
+	s := New(Options{Run: func(c *Conn) bool {
+		drains <- c.Draining()
+		_, _ = c.Read(make([]byte, 1)) // until the server drains
+		drains <- c.Draining()
+		return false
+	}})
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ln) }()
+	dial(t, ln)
+	if <-drains {
+		t.Error("a session drains from its beginning")
+	}
+	if err := s.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if !<-drains {
+		t.Error("a session does not learn that the server drains")
+	}
+	if err := errors.Join(s.Close(), <-done); err != nil {
+		t.Error(err)
+	}
+}
+
 // Close cuts off the sessions that are left.
 func TestCloseCutsOffSessions(t *testing.T) {
 	t.Parallel()
