@@ -188,7 +188,7 @@ func TestChart(t *testing.T) {
 			golden := strings.TrimSuffix(name, ".yaml") + ".golden"
 			got := text + "--- NOTES\n" + notes
 			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil { //nolint:gosec // a file of the repository
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
