@@ -107,7 +107,7 @@ func (c *conn) do(q *command) {
 	case v.arity > 0 && len(q.args) != v.arity, len(q.args) < -v.arity && v.name != "cl.throttle":
 		problem := fmt.Sprintf("wrong number of arguments for '%s' command", v.name)
 		if v.name == "exec" { // it ends the transaction in any case
-			c.transaction = nil
+			c.end()
 			c.fail("EXECABORT Transaction discarded because of: " + problem)
 			return
 		}

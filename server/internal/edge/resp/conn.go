@@ -62,7 +62,10 @@ func (s *Server) open(c *stream.Conn) *conn {
 
 // Run answers commands. Replies to commands that arrive together are sent together.
 func (c *conn) Run() (unread bool) {
-	defer func() { c.in, c.out = nil, nil }()
+	defer func() {
+		c.in, c.out = nil, nil
+		c.end()
+	}()
 	for {
 		c.answer()
 		c.finish()

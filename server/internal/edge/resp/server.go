@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluicehq/sluice/internal/share"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/edge/pipeline"
 	"github.com/sluicehq/sluice/server/internal/listen/stream"
@@ -45,6 +46,7 @@ type Server struct {
 	verbs     []verb
 	table     table
 	throttles *throttles
+	queues    queues
 	began     time.Time
 	ids       atomic.Int64
 }
@@ -72,6 +74,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{o: o, ctx: o.Context, began: time.Now(), verbs: verbs()}
 	s.table = newTable(s.verbs)
 	s.throttles = newThrottles(mostThrottles)
+	s.queues.room = share.NewRoom(mostQueuedByAll)
 	s.Server = stream.New(stream.Options{TLS: o.TLS, Run: func(c *stream.Conn) bool { return s.open(c).Run() }})
 	return s, nil
 }

@@ -118,7 +118,8 @@ func (c *conn) text(key, value string) { c.out = appendBulk(appendBulk(c.out, ke
 
 // reset makes the connection like a new one.
 func (c *conn) reset([][]byte) {
-	c.version, c.name, c.known, c.transaction = 2, "", c.server.o.Verify == nil, nil
+	c.end()
+	c.version, c.name, c.known = 2, "", c.server.o.Verify == nil
 	c.out = appendSimple(c.out, "RESET")
 }
 

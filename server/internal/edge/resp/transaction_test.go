@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicehq/sluice/internal/share"
 	"github.com/sluicehq/sluice/server/internal/listen/stream"
 )
 
@@ -208,5 +209,62 @@ func TestTransactionsThatEndTheConnection(t *testing.T) {
 	}
 	if got := to.reply(); got != "closed: EOF" {
 		t.Error(got)
+	}
+}
+
+// All transactions share one room, of which a client takes as much as is free. They give it back however they end.
+func TestTransactionsShareOneRoom(t *testing.T) {
+	t.Parallel()
+	s := serve(t, noRules, nil)
+	s.server.queues.mu.Lock()
+	s.server.queues.room = share.NewRoom(4000)
+	s.server.queues.mu.Unlock()
+	taken := func() int {
+		s.server.queues.mu.Lock()
+		defer s.server.queues.mu.Unlock()
+		n, _ := s.server.queues.room.Taken()
+		return n
+	}
+	// fill queues commands until one is refused.
+	fill := func(c *client) {
+		t.Helper()
+		c.do("MULTI")
+		for range 100 {
+			if got := c.do("CL.THROTTLE", "key", "9999", "1", "86400"); got != "QUEUED" {
+				if !strings.HasPrefix(got, "-ERR of 67108864 bytes for the commands of all transactions, this client uses as much as is free") {
+					t.Errorf("a command beyond the room gets %q", got)
+				}
+				return
+			}
+		}
+		t.Error("a hundred commands were queued in 4,000 bytes")
+	}
+	first := s.dial()
+	fill(first)
+	if n := taken(); n != 0 {
+		t.Errorf("a transaction that failed holds %d bytes", n)
+	}
+	if got := first.do("EXEC"); !strings.HasPrefix(got, "-EXECABORT") {
+		t.Errorf("EXEC after a refused command replies %q", got)
+	}
+	for _, ends := range [][]string{{"EXEC"}, {"EXEC", "now"}, {"DISCARD"}, {"RESET"}} {
+		first.do("MULTI")
+		first.do("CL.THROTTLE", "key", "9999", "1", "86400")
+		if taken() == 0 {
+			t.Error("a queued command takes no room")
+		}
+		first.do(ends...)
+		if n := taken(); n != 0 {
+			t.Errorf("after %s, %d bytes are taken", ends, n)
+		}
+	}
+	second := s.dial()
+	second.do("MULTI")
+	second.do("CL.THROTTLE", "key", "9999", "1", "86400")
+	second.Close()
+	for taken() != 0 { // until the server sees that the client is gone
+		if first.do("PING") != "PONG" {
+			t.Fatal("the server does not answer another client")
+		}
 	}
 }
