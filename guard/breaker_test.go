@@ -187,11 +187,13 @@ func TestProbe(t *testing.T) {
 		h.outage()
 		h.fake.set(heedful)
 		pauses := map[time.Duration]bool{}
+		var callers sync.WaitGroup
+		defer callers.Wait() // before the store is closed
 		for range 20 {
 			failed := time.Now()
 			n := h.fake.calls.Load()
 			for h.fake.calls.Load() == n {
-				go h.take(other, 1)
+				callers.Go(func() { h.take(other, 1) })
 				pass(time.Millisecond)
 			}
 			pause := time.Since(failed)

@@ -19,11 +19,12 @@ import (
 // piece unread.
 type answer struct {
 	http.ResponseWriter
-	control http.ResponseController
-	interim interim
-	old     bool // the client speaks HTTP/1.0
-	pace    pace
-	client  context.Context //nolint:containedctx // of the request, which ends when the client leaves
+	control   http.ResponseController
+	interim   interim
+	old       bool // the client speaks HTTP/1.0
+	continues bool // the server itself writes that the client may continue, when the body is read
+	pace      pace
+	client    context.Context //nolint:containedctx // of the request, which ends when the client leaves
 	// body is the body of the request, nil if it has none.
 	body *patientBody
 	// pending and passage are set if something depends on the outcome of the request.
@@ -48,6 +49,7 @@ func (p *Proxy) newAnswer(w http.ResponseWriter, r *http.Request) *answer {
 	a := &answer{
 		ResponseWriter: w,
 		old:            !r.ProtoAtLeast(1, 1),
+		continues:      r.Header["Expect"] != nil,
 		control:        *http.NewResponseController(w),
 		pace:           p.pace(),
 		client:         r.Context(),
@@ -58,7 +60,7 @@ func (p *Proxy) newAnswer(w http.ResponseWriter, r *http.Request) *answer {
 	a.until.of = &a.writes
 	// Plain HTTP/1 has no use for a deadline until the next write, which sets another one. Under HTTP/2 it ends the
 	// stream, TLS may write by itself, and the server writes by itself that the client may continue.
-	a.until.lasts = r.ProtoMajor == 1 && r.TLS == nil && r.Header["Expect"] == nil
+	a.until.lasts = r.ProtoMajor == 1 && r.TLS == nil && !a.continues
 	if !a.until.lasts {
 		// The server's own limits are for answers that this program makes. The upstream may take
 		// the time that its settings give it.
@@ -111,12 +113,13 @@ func (a *answer) WriteHeader(status int) {
 	a.unsent = true
 }
 
-// writeInterim writes an interim answer. Clients of HTTP/1.0 know none, and would take it for the final one.
+// writeInterim writes an interim answer. Clients of HTTP/1.0 know none, and would take it for the final one. The answer 100
+// makes the transport read the body, and then the server writes 100 itself: a client gets one.
 func (a *answer) writeInterim(status int) error {
 	if a.interim.count++; a.interim.count > mostInterim {
 		return errTooManyInterim
 	}
-	if a.old {
+	if a.old || a.continues && status == http.StatusContinue {
 		return nil
 	}
 	h := a.ResponseWriter.Header()
