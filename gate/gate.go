@@ -74,7 +74,7 @@ func New(store sluice.Store, o Options) (*Gate, error) {
 	return g, nil
 }
 
-// SetShare replaces Options.Share. It returns an error, and changes nothing, for a share that is not one.
+// SetShare replaces Options.Share. It returns an error, and changes nothing, for a value that is not a share.
 func (g *Gate) SetShare(share sluice.Share) error {
 	if err := share.Check(); err != nil {
 		return fmt.Errorf("gate: SetShare: %w", err)
