@@ -17,7 +17,7 @@ import (
 // synctest bubble.
 func bubbleStore(tb testing.TB) *memory.Store {
 	tb.Helper()
-	s, err := memory.New(memory.Options{Shards: 1, Clock: func() int64 { return time.Now().UnixMicro() }})
+	s, err := memory.New(memory.Options{Stripes: 1, Clock: func() int64 { return time.Now().UnixMicro() }})
 	if err != nil {
 		tb.Fatal(err)
 	}

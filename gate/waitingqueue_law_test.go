@@ -24,7 +24,7 @@ func TestNoUnitStaysFree(t *testing.T) {
 			const most, clients = 3, 80
 			r := rand.New(rand.NewPCG(seed, 1))
 			var back atomic.Int64 // how far the store's clock is behind, in microseconds
-			store, err := memory.New(memory.Options{Shards: 1, Clock: func() int64 { return time.Now().UnixMicro() - back.Load() }})
+			store, err := memory.New(memory.Options{Stripes: 1, Clock: func() int64 { return time.Now().UnixMicro() - back.Load() }})
 			if err != nil {
 				t.Fatal(err)
 			}

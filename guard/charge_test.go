@@ -93,7 +93,7 @@ func TestLocalReservationInDebt(t *testing.T) {
 // A charge of the budget that new keys share ends there, marked as it is.
 func TestLocalOverflow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		local, err := memory.New(memory.Options{MaxBytes: 1 << 20, Shards: 1})
+		local, err := memory.New(memory.Options{MaxBytes: 1 << 20, Stripes: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -82,7 +82,7 @@ func keyBehind(tb testing.TB, ip *httplimit.ClientIP, part policy.Part, r *http.
 // storeAt returns a memory store whose clock reads now, in microseconds.
 func storeAt(tb testing.TB, now *int64) *memory.Store {
 	tb.Helper()
-	s, err := memory.New(memory.Options{Shards: 1, Clock: func() int64 { return *now }})
+	s, err := memory.New(memory.Options{Stripes: 1, Clock: func() int64 { return *now }})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -10,14 +10,14 @@ func Check(s *Store) error {
 	var errs []error
 	live := map[*tally]int64{}
 	entries := map[*terms]int64{}
-	for i := range s.table.shards {
-		sh := &s.table.shards[i]
-		sh.mu.Lock()
-		if len(sh.all) > s.table.most {
-			errs = append(errs, fmt.Errorf("a shard has %d entries, more than %d", len(sh.all), s.table.most))
+	for i := range s.table.stripes {
+		sp := &s.table.stripes[i]
+		sp.mu.Lock()
+		if len(sp.all) > s.table.most {
+			errs = append(errs, fmt.Errorf("a stripe has %d entries, more than %d", len(sp.all), s.table.most))
 		}
-		for _, e := range sh.all {
-			if sh.find(&e.id, e.key, e.hash) != e {
+		for _, e := range sp.all {
+			if sp.find(&e.id, e.key, e.hash) != e {
 				errs = append(errs, fmt.Errorf("%v is not found", e.key))
 			}
 			e.lock()
@@ -29,7 +29,7 @@ func Check(s *Store) error {
 			entries[e.terms]++
 			e.unlock()
 		}
-		sh.mu.Unlock()
+		sp.mu.Unlock()
 	}
 	return errors.Join(append(errs, s.checkTallies(live, entries))...)
 }

@@ -119,7 +119,7 @@ func (s *Store) skip(now int64) {
 func (s *Store) entry(l *sluice.Limit, k sluice.Key) *entry {
 	id := l.ID()
 	hash := s.table.hashOf(&id, k)
-	if e := s.table.shards[hash%shards].find(&id, k, hash); e != nil {
+	if e := s.table.stripes[hash%stripes].find(&id, k, hash); e != nil {
 		return e
 	}
 	if len(k.Text()) > mostText {

@@ -9,20 +9,20 @@ import (
 )
 
 // table holds the entries, in chains. Requests search a chain without a lock. A search that finds
-// nothing may have missed an entry that was just moved, and is repeated with the shard locked.
+// nothing may have missed an entry that was just moved, and is repeated with the stripe locked.
 type table struct {
-	seed   maphash.Seed
-	most   int // entries in a shard
-	shards [shards]shard
-	serial atomic.Uint64
+	seed    maphash.Seed
+	most    int // entries in a stripe
+	stripes [stripes]stripe
+	serial  atomic.Uint64
 }
 
 const (
-	shards     = 16
-	shardShift = 4
+	stripes     = 16
+	stripeShift = 4
 )
 
-type shard struct {
+type stripe struct {
 	heads atomic.Pointer[[]atomic.Pointer[entry]]
 	mu    sync.Mutex
 	all   []*entry // in the order of the clock hand
@@ -32,15 +32,15 @@ type shard struct {
 	_      [64]byte
 }
 
-// firstHeads is how many chains a shard has at first.
+// firstHeads is how many chains a stripe has at first.
 const firstHeads = 64
 
 func (t *table) init(most int) {
 	t.seed = maphash.MakeSeed()
-	t.most = max(1, most/shards)
-	for i := range t.shards {
+	t.most = max(1, most/stripes)
+	for i := range t.stripes {
 		heads := make([]atomic.Pointer[entry], firstHeads)
-		t.shards[i].heads.Store(&heads)
+		t.stripes[i].heads.Store(&heads)
 	}
 }
 
@@ -53,13 +53,13 @@ func (t *table) hashOf(id *[2]uint64, k sluice.Key) uint64 {
 func (t *table) lookup(l *sluice.Limit, k sluice.Key) *entry {
 	id := l.ID()
 	hash := t.hashOf(&id, k)
-	return t.shards[hash%shards].find(&id, k, hash)
+	return t.stripes[hash%stripes].find(&id, k, hash)
 }
 
 // find returns the entry of a limit's key, or nil.
-func (sh *shard) find(id *[2]uint64, k sluice.Key, hash uint64) *entry {
-	heads := *sh.heads.Load()
-	e := heads[hash>>shardShift&uint64(len(heads)-1)].Load()
+func (sp *stripe) find(id *[2]uint64, k sluice.Key, hash uint64) *entry {
+	heads := *sp.heads.Load()
+	e := heads[hash>>stripeShift&uint64(len(heads)-1)].Load()
 	for e != nil && (e.hash != hash || e.key != k || e.id != *id) {
 		e = e.next.Load()
 	}
@@ -75,36 +75,36 @@ const mostSwept = 32
 // insert adds an entry at a time of the monotonic clock, or returns the entry that is there. It returns
 // nil if there is no room.
 func (t *table) insert(e *entry, now int64) *entry {
-	sh := &t.shards[e.hash%shards]
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	heads := *sh.heads.Load()
-	if sh.closed {
+	sp := &t.stripes[e.hash%stripes]
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	heads := *sp.heads.Load()
+	if sp.closed {
 		return nil
 	}
-	if old := sh.find(&e.id, e.key, e.hash); old != nil {
+	if old := sp.find(&e.id, e.key, e.hash); old != nil {
 		return old
 	}
-	if len(sh.all) >= t.most && !sh.evict(now) {
+	if len(sp.all) >= t.most && !sp.evict(now) {
 		return nil
 	}
-	if len(sh.all) >= len(heads) {
-		heads = sh.grow(heads)
+	if len(sp.all) >= len(heads) {
+		heads = sp.grow(heads)
 	}
 	e.serial = t.serial.Add(1)
-	head := &heads[e.hash>>shardShift&uint64(len(heads)-1)]
+	head := &heads[e.hash>>stripeShift&uint64(len(heads)-1)]
 	e.next.Store(head.Load())
 	head.Store(e)
-	sh.all = append(sh.all, e)
+	sp.all = append(sp.all, e)
 	return e
 }
 
 // grow doubles the chains.
-func (sh *shard) grow(old []atomic.Pointer[entry]) []atomic.Pointer[entry] {
+func (sp *stripe) grow(old []atomic.Pointer[entry]) []atomic.Pointer[entry] {
 	heads := make([]atomic.Pointer[entry], 2*len(old))
-	sh.heads.Store(&heads)
-	for _, e := range sh.all {
-		head := &heads[e.hash>>shardShift&uint64(len(heads)-1)]
+	sp.heads.Store(&heads)
+	for _, e := range sp.all {
+		head := &heads[e.hash>>stripeShift&uint64(len(heads)-1)]
 		e.next.Store(head.Load())
 		head.Store(e)
 	}
@@ -113,35 +113,35 @@ func (sh *shard) grow(old []atomic.Pointer[entry]) []atomic.Pointer[entry] {
 
 // evict drops an entry that nothing depends on: a clock hand passes over the entries, and drops the
 // first that was not used since its last round. It reports whether it found one.
-func (sh *shard) evict(now int64) bool {
+func (sp *stripe) evict(now int64) bool {
 	for range mostSwept {
-		if sh.hand >= len(sh.all) {
-			sh.hand = 0
+		if sp.hand >= len(sp.all) {
+			sp.hand = 0
 		}
-		e := sh.all[sh.hand]
+		e := sp.all[sp.hand]
 		e.lock()
 		if e.used || e.awake || e.called || !e.idle() || e.owes(now) {
 			e.used = false
 			e.unlock()
-			sh.hand++
+			sp.hand++
 			continue
 		}
 		e.die()
 		e.unlock()
-		sh.unlink(e)
-		last := len(sh.all) - 1
-		sh.all[sh.hand] = sh.all[last]
-		sh.all[last] = nil
-		sh.all = sh.all[:last]
+		sp.unlink(e)
+		last := len(sp.all) - 1
+		sp.all[sp.hand] = sp.all[last]
+		sp.all[last] = nil
+		sp.all = sp.all[:last]
 		return true
 	}
 	return false
 }
 
 // unlink takes an entry out of its chain. Searches that have reached it go on from there.
-func (sh *shard) unlink(e *entry) {
-	heads := *sh.heads.Load()
-	at := &heads[e.hash>>shardShift&uint64(len(heads)-1)]
+func (sp *stripe) unlink(e *entry) {
+	heads := *sp.heads.Load()
+	at := &heads[e.hash>>stripeShift&uint64(len(heads)-1)]
 	for at.Load() != e {
 		at = &at.Load().next
 	}
@@ -165,11 +165,11 @@ func (e *entry) die() {
 
 // each calls f for all entries, unlocked.
 func (t *table) each(f func(e *entry)) {
-	for i := range t.shards {
-		sh := &t.shards[i]
-		sh.mu.Lock()
-		all := append([]*entry(nil), sh.all...)
-		sh.mu.Unlock()
+	for i := range t.stripes {
+		sp := &t.stripes[i]
+		sp.mu.Lock()
+		all := append([]*entry(nil), sp.all...)
+		sp.mu.Unlock()
 		for _, e := range all {
 			f(e)
 		}
@@ -181,14 +181,14 @@ var noHeads = make([]atomic.Pointer[entry], 1)
 
 // close forgets all entries.
 func (t *table) close() {
-	for i := range t.shards {
-		sh := &t.shards[i]
-		sh.mu.Lock()
-		all := sh.all
-		sh.all, sh.closed = nil, true
+	for i := range t.stripes {
+		sp := &t.stripes[i]
+		sp.mu.Lock()
+		all := sp.all
+		sp.all, sp.closed = nil, true
 		heads := noHeads
-		sh.heads.Store(&heads)
-		sh.mu.Unlock()
+		sp.heads.Store(&heads)
+		sp.mu.Unlock()
 		for _, e := range all {
 			e.lock()
 			if !e.dead {

@@ -17,8 +17,8 @@ import (
 )
 
 // banState returns the state of a ban as of now, and the state in the table.
-func (sh *shard) banState(bp *location, terms *algo.Ban, now int64) (state, kept algo.State) {
-	if e := sh.lookup(bp); e != nil {
+func (sp *stripe) banState(bp *location, terms *algo.Ban, now int64) (state, kept algo.State) {
+	if e := sp.lookup(bp); e != nil {
 		kept = e.state
 	}
 	return terms.Settled(kept, now), kept
@@ -26,50 +26,50 @@ func (sh *shard) banState(bp *location, terms *algo.Ban, now int64) (state, kept
 
 // decideBan decides a request whose key may be banned now or by this request. bp is the location
 // of its ban.
-func (sh *shard) decideBan(p *location, bp location, r *sluice.Request, req *algo.Request) sluice.Decision {
+func (sp *stripe) decideBan(p *location, bp location, r *sluice.Request, req *algo.Request) sluice.Decision {
 	terms := r.Ban.Terms()
-	state, kept := sh.banState(&bp, &terms, req.Now)
+	state, kept := sp.banState(&bp, &terms, req.Now)
 	end := terms.Banned(state, req.Now)
 	if end > 0 {
 		state = terms.Attempted(state, req.Now)
 		end = state.T
 	}
 	if state != kept && !r.Peek {
-		sh.putBan(&bp, r.Limit, r.Key, state, req.Now)
+		sp.putBan(&bp, r.Limit, r.Key, state, req.Now)
 	}
 	if end > 0 {
 		if req.Debit {
-			sh.decideLimit(p, false, req) // it is charged all the same
+			sp.decideLimit(p, false, req) // it is charged all the same
 			debited := *req
 			debited.Debit = false
 			req = &debited
 		}
-		d := sh.decideLimit(p, true, req)
+		d := sp.decideLimit(p, true, req)
 		return translate.Banned(end-req.Now, &d)
 	}
-	d := sh.decideLimit(p, r.Peek, req)
+	d := sp.decideLimit(p, r.Peek, req)
 	if state, counts := translate.Denied(&terms, state, &d, req.Now); counts && !r.Peek {
-		sh.putBan(&bp, r.Limit, r.Key, state, req.Now)
+		sp.putBan(&bp, r.Limit, r.Key, state, req.Now)
 	}
 	return d
 }
 
 // putBan stores the state of a ban. If the store has no room, the request stays denied, and putBan
 // does not count the denial.
-func (sh *shard) putBan(bp *location, l *sluice.Limit, k sluice.Key, state algo.State, now int64) {
-	e := sh.lookup(bp)
+func (sp *stripe) putBan(bp *location, l *sluice.Limit, k sluice.Key, state algo.State, now int64) {
+	e := sp.lookup(bp)
 	if e == nil {
-		if e = sh.add(bp, now, false); e == nil {
+		if e = sp.add(bp, now, false); e == nil {
 			return
 		}
 	}
 	e.state = state
 	if (&algo.Ban{}).Banned(state, now) > 0 {
-		sh.keepText(bp.banID(), l.Name(), k)
+		sp.keepText(bp.banID(), l.Name(), k)
 	}
 }
 
-// Entries hold hashes of keys. To list banned keys, each shard keeps their texts, in a share of
+// Entries hold hashes of keys. To list banned keys, each stripe keeps their texts, in a share of
 // the store's bytes. A ban is enforced even if there is no room for the text of its key.
 
 var _ sluice.Banner = (*Store)(nil)
@@ -84,7 +84,7 @@ const (
 	longestBanned = 256
 )
 
-// banID identifies the entry of a ban in its shard.
+// banID identifies the entry of a ban in its stripe.
 type banID struct{ key, tag uint64 }
 
 func (p *location) banID() banID { return banID{p.key, p.tag} }
@@ -103,8 +103,8 @@ type bannedKey struct {
 func (b *bannedKey) bytes() int64 { return int64(bannedBytes + len(b.key.Text()) + len(b.digest)) }
 
 // keepText keeps the text of a banned key.
-func (sh *shard) keepText(id banID, limit string, k sluice.Key) {
-	if _, ok := sh.banned[id]; ok {
+func (sp *stripe) keepText(id banID, limit string, k sluice.Key) {
+	if _, ok := sp.banned[id]; ok {
 		return
 	}
 	b := bannedKey{limit: limit}
@@ -115,34 +115,34 @@ func (sh *shard) keepText(id banID, limit string, k sluice.Key) {
 		// Without the copy, a substring would keep the whole text of a request in memory.
 		b.key = sluice.EncodedKey(strings.Clone(text), k.Len())
 	}
-	sh.list(id, b)
+	sp.list(id, b)
 }
 
 // list adds the text of a banned key to the list of bans, if there is room for it.
-func (sh *shard) list(id banID, b bannedKey) {
+func (sp *stripe) list(id banID, b bannedKey) {
 	n := b.bytes()
-	if s := sh.store; s.banned.Add(n) > s.maxBytes/bannedShare || !s.grow(n) {
+	if s := sp.store; s.banned.Add(n) > s.maxBytes/bannedShare || !s.grow(n) {
 		s.banned.Add(-n)
-		sh.unlisted++
+		sp.unlisted++
 		return
 	}
-	if sh.banned == nil {
-		sh.banned = make(map[banID]bannedKey)
+	if sp.banned == nil {
+		sp.banned = make(map[banID]bannedKey)
 	}
-	sh.banned[id] = b
+	sp.banned[id] = b
 }
 
 // dropText removes the text of a ban whose entry is removed.
-func (sh *shard) dropText(id banID) {
-	b, ok := sh.banned[id]
+func (sp *stripe) dropText(id banID) {
+	b, ok := sp.banned[id]
 	if !ok {
 		return
 	}
-	if delete(sh.banned, id); len(sh.banned) == 0 {
-		sh.banned = nil // a map never shrinks
+	if delete(sp.banned, id); len(sp.banned) == 0 {
+		sp.banned = nil // a map never shrinks
 	}
-	sh.store.banned.Add(-b.bytes())
-	sh.store.bytes.Add(-b.bytes())
+	sp.store.banned.Add(-b.bytes())
+	sp.store.bytes.Add(-b.bytes())
 }
 
 // BanKey bans a key by hand. See sluice.Banner. It fails if the store has no room for the ban.
@@ -154,12 +154,12 @@ func (s *Store) BanKey(_ context.Context, l *sluice.Limit, k sluice.Key, d time.
 	if err != nil {
 		return err
 	}
-	defer p.shard.unlock()
+	defer p.stripe.unlock()
 	b := p.ban()
-	if p.shard.lookup(&b) == nil && p.shard.add(&b, now, true) == nil {
+	if p.stripe.lookup(&b) == nil && p.stripe.add(&b, now, true) == nil {
 		return errors.New("memory: there is no room for the ban; raise Options.MaxBytes")
 	}
-	p.shard.putBan(&b, l, k, algo.BannedByHand(now, int64(d/time.Microsecond)), now)
+	p.stripe.putBan(&b, l, k, algo.BannedByHand(now, int64(d/time.Microsecond)), now)
 	return nil
 }
 
@@ -173,14 +173,14 @@ func (s *Store) LiftBan(_ context.Context, l *sluice.Limit, k sluice.Key) (bool,
 	if err != nil {
 		return false, err
 	}
-	defer p.shard.unlock()
+	defer p.stripe.unlock()
 	b := p.ban()
-	e := p.shard.lookup(&b)
+	e := p.stripe.lookup(&b)
 	if e == nil {
 		return false, nil
 	}
 	found := (&algo.Ban{}).Banned(e.state, now) > 0
-	p.shard.remove(&b)
+	p.stripe.remove(&b)
 	return found, nil
 }
 
@@ -195,12 +195,12 @@ func (s *Store) ListBans(_ context.Context, q sluice.BanQuery) (sluice.BanPage, 
 	}
 	number, after := 0, banID{}
 	if q.From != "" {
-		if _, err := fmt.Sscanf(q.From, "%x.%x.%x", &number, &after.key, &after.tag); err != nil || number < 0 || number >= len(s.shards) {
+		if _, err := fmt.Sscanf(q.From, "%x.%x.%x", &number, &after.key, &after.tag); err != nil || number < 0 || number >= len(s.stripes) {
 			return page, &sluice.RequestError{Problem: "for bans: From is not the Next of a page; give one, or leave it empty"}
 		}
 	}
-	for ; number < len(s.shards); number++ {
-		listed, err := s.shards[number].listBans(after)
+	for ; number < len(s.stripes); number++ {
+		listed, err := s.stripes[number].listBans(after)
 		if err != nil {
 			return page, err
 		}
@@ -223,20 +223,20 @@ type listedBan struct {
 	ban sluice.BannedKey
 }
 
-// listBans returns the bans in force of a shard that come after a position.
-func (sh *shard) listBans(after banID) ([]listedBan, error) {
-	sh.lock()
-	defer sh.unlock()
-	if sh.closed {
+// listBans returns the bans in force of a stripe that come after a position.
+func (sp *stripe) listBans(after banID) ([]listedBan, error) {
+	sp.lock()
+	defer sp.unlock()
+	if sp.closed {
 		return nil, sluice.ErrClosed
 	}
-	now := sh.store.now()
+	now := sp.store.now()
 	var listed []listedBan
-	for id, b := range sh.banned {
+	for id, b := range sp.banned {
 		if id.compare(after) <= 0 {
 			continue
 		}
-		e := sh.lookup(&location{key: id.key, tag: id.tag})
+		e := sp.lookup(&location{key: id.key, tag: id.tag})
 		ban := sluice.BannedKey{Limit: b.limit, Key: b.key, Digest: b.digest}
 		if e == nil || !translate.InForce(&ban, e.state, now) {
 			continue

@@ -12,7 +12,7 @@ import (
 // counts the bans that are not listed.
 func TestBannedKeysAreBounded(t *testing.T) {
 	now := int64(start)
-	s := open(t, &now, Options{MaxBytes: 2 << 20, Shards: 8})
+	s := open(t, &now, Options{MaxBytes: 2 << 20, Stripes: 8})
 	l := lasting("flood", 1)
 	ban := &sluice.Ban{After: 1, For: time.Minute}
 	const keys = 2000
@@ -55,8 +55,8 @@ func TestBannedKeysAreBounded(t *testing.T) {
 		take(t, s, l, numbered(i%7), 0)
 		now += quickUpkeep
 	}
-	for i := range s.shards {
-		s.shards[i].giveUpAll(now)
+	for i := range s.stripes {
+		s.stripes[i].giveUpAll(now)
 	}
 	if n := s.banned.Load(); n != 0 {
 		t.Errorf("%d bytes of texts are left", n)

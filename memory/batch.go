@@ -11,9 +11,9 @@ import (
 
 // batch is the working space of DecideAll.
 type batch struct {
-	items  []item
-	shards []*shard // in order
-	// marks has a bit for each shard of the batch, and index finds items by their keys: see first.
+	items   []item
+	stripes []*stripe // in order
+	// marks has a bit for each stripe of the batch, and index finds items by their keys: see first.
 	marks []uint64
 	index []int32
 }
@@ -54,7 +54,7 @@ func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice
 	return s.decideBatch(rs, out)
 }
 
-// decideBatch is DecideAll for any batch. It locks all shards of the batch, in order. It charges the
+// decideBatch is DecideAll for any batch. It locks all stripes of the batch, in order. It charges the
 // debits, finds out what each other decision would be, and then charges all others, or none.
 func (s *Store) decideBatch(rs []sluice.Request, out []sluice.Decision) error {
 	b := s.scratch.Get().(*batch)
@@ -110,29 +110,29 @@ func (s *Store) decideBatch(rs []sluice.Request, out []sluice.Decision) error {
 // before it adds any entry, because a sweep would remove the new entries. Without these sweeps the
 // far end of a table would fill up.
 func (b *batch) prepare(s *Store, rs []sluice.Request) {
-	for _, sh := range b.shards {
+	for _, sp := range b.stripes {
 		now := b.items[0].req.Now
-		if now >= sh.nextUpkeep.Load() {
-			sh.scheduleUpkeep(now)
+		if now >= sp.nextUpkeep.Load() {
+			sp.scheduleUpkeep(now)
 		}
-		sh.upkeep(now)
+		sp.upkeep(now)
 	}
 	for i := range b.items {
-		if it := &b.items[i]; !rs[i].Peek && rs[i].Cost > 0 && it.shard.lookup(&it.location) == nil {
-			it.shard.relieve(it.key, it.req.Now)
+		if it := &b.items[i]; !rs[i].Peek && rs[i].Cost > 0 && it.stripe.lookup(&it.location) == nil {
+			it.stripe.relieve(it.key, it.req.Now)
 		}
 	}
-	for _, sh := range b.shards {
-		sh.pinned = true
+	for _, sp := range b.stripes {
+		sp.pinned = true
 	}
 	for i := range b.items {
 		it := &b.items[i]
 		if !b.charges(i, rs) && !debits(&rs[i]) || it.full {
 			continue
 		}
-		if !it.shard.prepare(&it.location, it.req.Now) && !s.denyWhenFull {
+		if !it.stripe.prepare(&it.location, it.req.Now) && !s.denyWhenFull {
 			o := s.overflow(&it.location)
-			if it.shard.sharedEntry(&o, it.req.Now) != nil {
+			if it.stripe.sharedEntry(&o, it.req.Now) != nil {
 				b.share(i, &o)
 			}
 		}
@@ -152,7 +152,7 @@ func (b *batch) share(i int, o *location) {
 	}
 	for j := range b.items {
 		it := &b.items[j]
-		if !it.full || it.key != o.key || !sameHash(it.tag, o.tag) || it.shard != o.shard {
+		if !it.full || it.key != o.key || !sameHash(it.tag, o.tag) || it.stripe != o.stripe {
 			continue
 		}
 		if it.first != first {
@@ -161,7 +161,7 @@ func (b *batch) share(i int, o *location) {
 		}
 	}
 	for j := range b.items {
-		if it := &b.items[j]; it.full && it.key == o.key && sameHash(it.tag, o.tag) && it.shard == o.shard {
+		if it := &b.items[j]; it.full && it.key == o.key && sameHash(it.tag, o.tag) && it.stripe == o.stripe {
 			it.first = first
 			it.twice = it.twice || j != i && b.items[i].twice
 		}
@@ -170,14 +170,14 @@ func (b *batch) share(i int, o *location) {
 
 // prepare adds an entry for a location, with room for one more charge. A state under other
 // numbers stays as it is: the batch may still be denied.
-func (sh *shard) prepare(p *location, now int64) bool {
-	e := sh.lookup(p)
+func (sp *stripe) prepare(p *location, now int64) bool {
+	e := sp.lookup(p)
 	if e == nil {
-		if e = sh.add(p, now, false); e == nil {
+		if e = sp.add(p, now, false); e == nil {
 			return false
 		}
 	}
-	return p.v.params.Inline() || e.version() != p.v.index || sh.ensureBlock(p.v.params, e, now, false)
+	return p.v.params.Inline() || e.version() != p.v.index || sp.ensureBlock(p.v.params, e, now, false)
 }
 
 // charges reports whether an item is charged if the batch is allowed.
@@ -197,7 +197,7 @@ func (b *batch) convert(rs []sluice.Request, out []sluice.Decision) bool {
 		if !b.charges(i, rs) {
 			continue
 		}
-		e := it.shard.lookup(&it.location)
+		e := it.stripe.lookup(&it.location)
 		if e == nil || e.version() == it.v.index {
 			continue
 		}
@@ -208,8 +208,8 @@ func (b *batch) convert(rs []sluice.Request, out []sluice.Decision) bool {
 		if later {
 			continue // an earlier item converts it, to its own version
 		}
-		if !it.shard.convert(it.v, e, it.req.Now) ||
-			!it.v.params.Inline() && !it.shard.ensureBlock(it.v.params, e, it.req.Now, false) {
+		if !it.stripe.convert(it.v, e, it.req.Now) ||
+			!it.v.params.Inline() && !it.stripe.ensureBlock(it.v.params, e, it.req.Now, false) {
 			out[i], ok = noRoom(it.v), false
 		}
 	}
@@ -220,9 +220,9 @@ func (b *batch) convert(rs []sluice.Request, out []sluice.Decision) bool {
 // shared.
 func (it *item) decide(r *sluice.Request) sluice.Decision {
 	if r.Ban != nil {
-		return it.shard.decideBan(&it.location, it.ban, r, &it.req)
+		return it.stripe.decideBan(&it.location, it.ban, r, &it.req)
 	}
-	return it.shard.decideLimit(&it.location, r.Peek, &it.req)
+	return it.stripe.decideLimit(&it.location, r.Peek, &it.req)
 }
 
 // peek returns the decision about one request as if the requests before it had been charged.
@@ -237,7 +237,7 @@ func (b *batch) peek(i int, rs []sluice.Request) sluice.Decision {
 		return it.mark(b.replay(i, rs))
 	}
 	terms := r.Ban.Terms()
-	state, _ := it.shard.banState(&it.ban, &terms, it.req.Now)
+	state, _ := it.stripe.banState(&it.ban, &terms, it.req.Now)
 	d := b.replay(i, rs)
 	if terms.Banned(state, it.req.Now) > 0 {
 		return translate.Banned(terms.Attempted(state, it.req.Now).T-it.req.Now, &d)
@@ -250,7 +250,7 @@ func (b *batch) peek(i int, rs []sluice.Request) sluice.Decision {
 // version.
 func (b *batch) replay(i int, rs []sluice.Request) sluice.Decision {
 	it := &b.items[i]
-	c := it.shard.copyOf(&it.location, 4*len(rs))
+	c := it.stripe.copyOf(&it.location, 4*len(rs))
 	for j := it.first; j < i; j++ {
 		o := &b.items[j]
 		if o.first != it.first || !b.charges(j, rs) || c.Keeps(o.v.params, &o.req) {
@@ -284,10 +284,10 @@ func (b *batch) denied(i int, rs []sluice.Request, d *sluice.Decision) {
 	}
 	if alone.Ban != nil {
 		terms := alone.Ban.Terms()
-		state, _ := it.shard.banState(&it.ban, &terms, it.req.Now)
+		state, _ := it.stripe.banState(&it.ban, &terms, it.req.Now)
 		counted := *d
 		if state, counts := translate.Denied(&terms, state, &counted, it.req.Now); counts {
-			it.shard.putBan(&it.ban, alone.Limit, alone.Key, state, it.req.Now)
+			it.stripe.putBan(&it.ban, alone.Limit, alone.Key, state, it.req.Now)
 		}
 	}
 }
@@ -296,7 +296,7 @@ func (b *batch) denied(i int, rs []sluice.Request, d *sluice.Decision) {
 func (it *item) mark(d sluice.Decision) sluice.Decision {
 	if it.full {
 		d.Overflow = true
-		it.shard.shared++
+		it.stripe.shared++
 		if d.Allowed {
 			d.Receipt.At = ^d.Receipt.At
 		}
@@ -305,14 +305,14 @@ func (it *item) mark(d sluice.Decision) sluice.Decision {
 }
 
 func (b *batch) unlock() {
-	for _, sh := range b.shards {
-		sh.pinned = false
-		sh.unlock()
+	for _, sp := range b.stripes {
+		sp.pinned = false
+		sp.unlock()
 	}
 }
 
 // reset clears references that would keep limits and states in memory.
 func (b *batch) reset() {
 	clear(b.items)
-	clear(b.shards)
+	clear(b.stripes)
 }

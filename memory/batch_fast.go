@@ -18,7 +18,7 @@ const (
 // member is one request of a fast batch.
 type member struct {
 	entry    *entry
-	shard    *shard
+	stripe   *stripe
 	v        *version
 	key, tag uint64
 	next     algo.State
@@ -34,7 +34,7 @@ type order []uint64
 // decideFastBatch is DecideAll for most batches: requests with different keys, each for some
 // units and nothing else. The published tables must have an entry for each request, with its
 // version and an inline state. It locks only these entries, as decideFast does, in the order of
-// their identities, so that no two batches wait for each other. If shards must be locked, it
+// their identities, so that no two batches wait for each other. If stripes must be locked, it
 // returns false and has changed nothing.
 func (s *Store) decideFastBatch(rs []sluice.Request, out []sluice.Decision) bool {
 	n := len(rs)
@@ -70,7 +70,7 @@ func (s *Store) decideMembers(ms members, o order, rs []sluice.Request, out []sl
 		m := &ms[i]
 		m.v = v
 		m.key, m.tag = s.hashKey(v, r.Key), s.hashTag(v, r.Key)
-		m.shard = s.shardOf(m.key)
+		m.stripe = s.stripeOf(m.key)
 		if m.entry = m.find(); m.entry == nil {
 			return false
 		}
@@ -97,8 +97,8 @@ func (s *Store) decideMembers(ms members, o order, rs []sluice.Request, out []sl
 		}
 	}
 	for i := range ms {
-		if sh := ms[i].shard; now >= sh.nextUpkeep.Load() {
-			sh.tryUpkeep(now)
+		if sp := ms[i].stripe; now >= sp.nextUpkeep.Load() {
+			sp.tryUpkeep(now)
 		}
 	}
 	return true
@@ -106,7 +106,7 @@ func (s *Store) decideMembers(ms members, o order, rs []sluice.Request, out []sl
 
 // find returns the entry of the member's key in the published table, or nil.
 func (m *member) find() *entry {
-	t := m.shard.table.Load()
+	t := m.stripe.table.Load()
 	i := t.first(t.home(m.key), m.key)
 	for t.entries[i].key.Load() == m.key {
 		if t.entries[i].tag.Load()&^lockBit == m.tag {
@@ -127,7 +127,7 @@ func (ms members) lock(o order) bool {
 			ms.unlock(o[:i])
 			return false
 		}
-		if m.shard.frozen.Load() || m.entry.key.Load() != m.key || m.v.retired.Load() {
+		if m.stripe.frozen.Load() || m.entry.key.Load() != m.key || m.v.retired.Load() {
 			// The entry may have moved since then: it has another tag in that case.
 			m.entry.tag.CompareAndSwap(m.tag|lockBit, m.tag)
 			ms.unlock(o[:i])

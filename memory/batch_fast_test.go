@@ -11,7 +11,7 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// TestFastBatchDecidesAsAnyOther gives two stores the same batches; one of them locks shards for
+// TestFastBatchDecidesAsAnyOther gives two stores the same batches; one of them locks stripes for
 // each batch. Their time does not go back, because they forget fresh states at different moments.
 func TestFastBatchDecidesAsAnyOther(t *testing.T) {
 	limits := []*sluice.Limit{
@@ -83,7 +83,7 @@ func TestFastBatchDecidesAsAnyOther(t *testing.T) {
 // growth and sweeps.
 func TestFastBatchesCompete(t *testing.T) {
 	const keys, units, askers, rounds = 20, 2_000, 4, 3_000
-	s, err := New(Options{Shards: 2})
+	s, err := New(Options{Stripes: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

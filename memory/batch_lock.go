@@ -8,20 +8,20 @@ import (
 	"github.com/sluicehq/sluice/internal/translate"
 )
 
-// lockAll finds the locations of all requests and locks their shards.
+// lockAll finds the locations of all requests and locks their stripes.
 func (s *Store) lockAll(b *batch, rs []sluice.Request) error {
 	b.locate(s, rs, s.version)
 	b.lock()
 	if s.forgetRetired(b) {
 		b.unlock()
 		// Further limits, of this batch too, could be the end of the batch's limits again and again. So none is given up until
-		// the shards are locked.
+		// the stripes are locked.
 		s.versions.mu.Lock()
 		b.locate(s, rs, s.versions.keep)
 		b.lock()
 		s.versions.mu.Unlock()
 	}
-	if len(b.shards) > 0 && b.shards[0].closed {
+	if len(b.stripes) > 0 && b.stripes[0].closed {
 		b.unlock()
 		return sluice.ErrClosed
 	}
@@ -32,10 +32,10 @@ func (s *Store) lockAll(b *batch, rs []sluice.Request) error {
 	return nil
 }
 
-// lock locks the shards of a batch, in order.
+// lock locks the stripes of a batch, in order.
 func (b *batch) lock() {
-	for _, sh := range b.shards {
-		sh.lock()
+	for _, sp := range b.stripes {
+		sp.lock()
 	}
 }
 
@@ -50,10 +50,10 @@ func (s *Store) forgetRetired(b *batch) (found bool) {
 	return found
 }
 
-// locate finds the locations of all requests, and their shards. The function version returns the version of a limit.
+// locate finds the locations of all requests, and their stripes. The function version returns the version of a limit.
 func (b *batch) locate(s *Store, rs []sluice.Request, version func(*sluice.Limit) *version) {
-	b.items, b.shards = b.items[:0], b.shards[:0]
-	b.marks = slices.Grow(b.marks[:0], (len(s.shards)+63)/64)[:(len(s.shards)+63)/64]
+	b.items, b.stripes = b.items[:0], b.stripes[:0]
+	b.marks = slices.Grow(b.marks[:0], (len(s.stripes)+63)/64)[:(len(s.stripes)+63)/64]
 	clear(b.marks)
 	b.indexFor(len(rs))
 	for i := range rs {
@@ -66,11 +66,11 @@ func (b *batch) locate(s *Store, rs []sluice.Request, version func(*sluice.Limit
 		if o := b.first(i); o != i {
 			b.items[i].first, b.items[i].twice, b.items[o].twice = o, true, true
 		}
-		b.marks[it.shard.number/64] |= 1 << (it.shard.number % 64)
+		b.marks[it.stripe.number/64] |= 1 << (it.stripe.number % 64)
 	}
 	for at, mark := range b.marks {
 		for ; mark != 0; mark &= mark - 1 {
-			b.shards = append(b.shards, &s.shards[64*at+bits.TrailingZeros64(mark)])
+			b.stripes = append(b.stripes, &s.stripes[64*at+bits.TrailingZeros64(mark)])
 		}
 	}
 }

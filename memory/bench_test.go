@@ -113,7 +113,7 @@ func BenchmarkBatch(b *testing.B) {
 }
 
 // BenchmarkLargeBatch decides batches of requests for different keys. With a peek among them, a batch locks
-// all its shards.
+// all its stripes.
 func BenchmarkLargeBatch(b *testing.B) {
 	s := newStore(b, memory.Options{})
 	limit := sluice.MustLimit("large", generous[0])

@@ -24,7 +24,7 @@ func TestDeniedKeyStaysDenied(t *testing.T) {
 	const bound = leastBytes
 	now := int64(start)
 	before := heap()
-	s := open(t, &now, Options{MaxBytes: bound, Shards: 32})
+	s := open(t, &now, Options{MaxBytes: bound, Stripes: 32})
 	l := lasting("flood", 2)
 	log := sluice.MustLimit("log", sluice.SlidingLog{Rate: sluice.PerDay(2)})
 	ban := sluice.Request{
@@ -86,10 +86,10 @@ func TestDeniedKeyStaysDenied(t *testing.T) {
 	}
 }
 
-// full returns a store of one shard that has no room for another key.
+// full returns a store of one stripe that has no room for another key.
 func full(t *testing.T, now *int64, deny bool) *Store {
 	t.Helper()
-	s := open(t, now, Options{MaxBytes: leastBytes, Shards: 1, DenyWhenFull: deny})
+	s := open(t, now, Options{MaxBytes: leastBytes, Stripes: 1, DenyWhenFull: deny})
 	l := lasting("filler", 1)
 	for i := 0; s.Stats().Overflow == 0; i++ {
 		take(t, s, l, numbered(i), 1)
@@ -251,7 +251,7 @@ func TestNewKeysAreDeniedWhenFull(t *testing.T) {
 func TestStateThatCannotGrow(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
-	s := open(t, &now, Options{MaxBytes: leastBytes, Shards: 1, DenyWhenFull: true})
+	s := open(t, &now, Options{MaxBytes: leastBytes, Stripes: 1, DenyWhenFull: true})
 	l := sluice.MustLimit("log", sluice.SlidingLog{Rate: sluice.PerHour(60_000)})
 	granted := 0
 	for {
@@ -332,7 +332,7 @@ func TestHashFlooding(t *testing.T) {
 		}
 	}
 	now := int64(start)
-	s := open(t, &now, Options{Shards: 64})
+	s := open(t, &now, Options{Stripes: 64})
 	l := lasting("hash", 5)
 	for _, text := range texts {
 		if d := take(t, s, l, sluice.StringKey(text), 1); d.Remaining != 4 {
@@ -340,17 +340,17 @@ func TestHashFlooding(t *testing.T) {
 		}
 	}
 	most, farthest := 0, 0
-	for i := range s.shards {
-		sh := &s.shards[i]
-		most = max(most, sh.keys())
-		for j := range sh.now.entries {
-			if key := sh.now.entries[j].key.Load(); key != 0 {
-				farthest = max(farthest, j-sh.now.home(key))
+	for i := range s.stripes {
+		sp := &s.stripes[i]
+		most = max(most, sp.keys())
+		for j := range sp.now.entries {
+			if key := sp.now.entries[j].key.Load(); key != 0 {
+				farthest = max(farthest, j-sp.now.home(key))
 			}
 		}
 	}
-	if mean := len(texts) / len(s.shards); most > 2*mean {
-		t.Errorf("%d keys in one shard; the mean is %d", most, mean)
+	if mean := len(texts) / len(s.stripes); most > 2*mean {
+		t.Errorf("%d keys in one stripe; the mean is %d", most, mean)
 	}
 	if farthest > slack {
 		t.Errorf("a key lies %d entries from its home", farthest)

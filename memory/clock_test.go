@@ -70,7 +70,7 @@ func TestClockNeverGoesBack(t *testing.T) {
 // TestStaleTimes: a decision may use a time that was read long before the times of other
 // decisions. That does not count as a clock that was set back.
 func TestStaleTimes(t *testing.T) {
-	s, err := New(Options{Shards: 1})
+	s, err := New(Options{Stripes: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,9 +78,9 @@ func TestStaleTimes(t *testing.T) {
 	l := sluice.MustLimit("stale", sluice.TokenBucket{Rate: sluice.PerSecond(1_000_000), Burst: 1_000_000})
 	take(t, s, l, numbered(0), 1)
 	p := s.locate(s.version(l), numbered(0))
-	p.shard.lock()
-	e := p.shard.lookup(&p)
-	p.shard.unlock()
+	p.stripe.lock()
+	e := p.stripe.lookup(&p)
+	p.stripe.unlock()
 	for round := range 200 {
 		// One goroutine holds the entry, while two others have read the time and wait.
 		if !e.lock(p.tag) {

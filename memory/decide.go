@@ -52,12 +52,12 @@ type absent struct {
 }
 
 // decideFast decides a request if the published table has an entry for its key, with the request's
-// version and an inline state. It locks only that entry. It returns an absent key if the shard must
+// version and an inline state. It locks only that entry. It returns an absent key if the stripe must
 // be locked, and otherwise zero.
 func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64, debit bool, d *sluice.Decision) absent {
 	key := s.hashKey(v, k)
-	sh := s.shardOf(key)
-	t := sh.table.Load()
+	sp := s.stripeOf(key)
+	t := sp.table.Load()
 	entries := t.entries
 	i := t.home(key)
 	prefetch(&entries[i])
@@ -76,7 +76,7 @@ func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64,
 	if !e.lock(tag) {
 		return absent{key, tag, req.Now}
 	}
-	if sh.frozen.Load() || e.key.Load() != key || v.retired.Load() {
+	if sp.frozen.Load() || e.key.Load() != key || v.retired.Load() {
 		// The entry may have moved since then: it has another tag in that case.
 		e.tag.CompareAndSwap(tag|lockBit, tag)
 		return absent{key, tag, req.Now}
@@ -94,7 +94,7 @@ func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64,
 			d.Limit = b.Burst
 			d.Remaining = b.Held(next)
 			d.ResetAfter = translate.Duration(b.Full(next))
-			s.leave(sh, e, tag, req.Now)
+			s.leave(sp, e, tag, req.Now)
 			return absent{}
 		}
 	}
@@ -107,22 +107,22 @@ func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64,
 		e.state = next
 	}
 	translate.Fill(d, v.params, &res)
-	s.leave(sh, e, tag, req.Now)
+	s.leave(sp, e, tag, req.Now)
 	return absent{}
 }
 
 // leave unlocks the entry, and does upkeep if it is due. Callers write out the decision first:
 // unlocking waits for earlier writes, and the caller of the store reads the decision at once.
-func (s *Store) leave(sh *shard, e *entry, tag uint64, now int64) {
+func (s *Store) leave(sp *stripe, e *entry, tag uint64, now int64) {
 	e.unlock(tag)
-	if now >= sh.nextUpkeep.Load() {
-		sh.tryUpkeep(now)
+	if now >= sp.nextUpkeep.Load() {
+		sp.tryUpkeep(now)
 	}
 }
 
-// decideAbsent decides a request that decideFast could not decide, with the shard locked.
+// decideAbsent decides a request that decideFast could not decide, with the stripe locked.
 func (s *Store) decideAbsent(v *version, a absent, r *sluice.Request) (d sluice.Decision, err error) {
-	p := location{a.key, a.tag, v, s.shardOf(a.key)}
+	p := location{a.key, a.tag, v, s.stripeOf(a.key)}
 	ok, err := s.lockAt(&p)
 	switch {
 	case err != nil:
@@ -130,29 +130,29 @@ func (s *Store) decideAbsent(v *version, a absent, r *sluice.Request) (d sluice.
 	case !ok:
 		return s.decideSlow(r)
 	}
-	sh := p.shard
-	e := sh.lookup(&p)
+	sp := p.stripe
+	e := sp.lookup(&p)
 	req := translate.Request(r)
 	// The time of a new key may be earlier than now, but not than a state that was given up: this
 	// may have been the key's own.
-	if req.Now = a.now; e != nil || a.now < sh.gaveUp || a.now == 0 {
+	if req.Now = a.now; e != nil || a.now < sp.gaveUp || a.now == 0 {
 		req.Now = s.now()
 	}
-	sh.worked = 0
+	sp.worked = 0
 	if e == nil {
-		d = sh.decideNew(&p, false, &req)
+		d = sp.decideNew(&p, false, &req)
 	} else {
-		d = sh.decideFound(v, e, false, &req)
+		d = sp.decideFound(v, e, false, &req)
 	}
-	tend := sh.afterwards(req.Now)
-	sh.unlock()
+	tend := sp.afterwards(req.Now)
+	sp.unlock()
 	if tend {
-		s.tend(sh, req.Now)
+		s.tend(sp, req.Now)
 	}
 	return d, nil
 }
 
-// decideSlow decides any request with the shard locked.
+// decideSlow decides any request with the stripe locked.
 func (s *Store) decideSlow(r *sluice.Request) (d sluice.Decision, err error) {
 	p, now, err := s.lock(r.Limit, r.Key)
 	if err != nil {
@@ -160,85 +160,85 @@ func (s *Store) decideSlow(r *sluice.Request) (d sluice.Decision, err error) {
 	}
 	req := translate.Request(r)
 	req.Now = now
-	sh := p.shard
-	sh.worked = 0
-	d = sh.decide(&p, r, &req)
-	tend := !r.Peek && sh.afterwards(now)
-	sh.unlock()
+	sp := p.stripe
+	sp.worked = 0
+	d = sp.decide(&p, r, &req)
+	tend := !r.Peek && sp.afterwards(now)
+	sp.unlock()
 	if tend {
-		s.tend(sh, now)
+		s.tend(sp, now)
 	}
 	return d, nil
 }
 
 // afterwards does upkeep after a decision, if it is due, and reports whether it did. While keys move
 // to another table, requests for keys that have been moved come here.
-func (sh *shard) afterwards(now int64) bool {
-	if sh.worked > 0 || sh.old == nil && now < sh.nextUpkeep.Load() {
+func (sp *stripe) afterwards(now int64) bool {
+	if sp.worked > 0 || sp.old == nil && now < sp.nextUpkeep.Load() {
 		return false
 	}
-	sh.scheduleUpkeep(now)
-	sh.upkeep(now)
+	sp.scheduleUpkeep(now)
+	sp.upkeep(now)
 	return true
 }
 
-// decide decides one request with the shard locked.
-func (sh *shard) decide(p *location, r *sluice.Request, req *algo.Request) sluice.Decision {
+// decide decides one request with the stripe locked.
+func (sp *stripe) decide(p *location, r *sluice.Request, req *algo.Request) sluice.Decision {
 	if r.Ban != nil {
-		return sh.decideBan(p, p.ban(), r, req)
+		return sp.decideBan(p, p.ban(), r, req)
 	}
-	return sh.decideLimit(p, r.Peek, req)
+	return sp.decideLimit(p, r.Peek, req)
 }
 
 // decideLimit decides one request without regard to bans.
-func (sh *shard) decideLimit(p *location, peek bool, req *algo.Request) sluice.Decision {
-	e := sh.lookup(p)
+func (sp *stripe) decideLimit(p *location, peek bool, req *algo.Request) sluice.Decision {
+	e := sp.lookup(p)
 	if e == nil {
-		return sh.decideNew(p, peek, req)
+		return sp.decideNew(p, peek, req)
 	}
-	return sh.decideFound(p.v, e, peek, req)
+	return sp.decideFound(p.v, e, peek, req)
 }
 
 // decideFound decides from an entry of any version. A denial leaves a state that was written under
 // other numbers as it is: no later decision under these numbers can distinguish it from a request
 // that was never made. A debit that is denied is booked under the numbers of the state.
-func (sh *shard) decideFound(v *version, e *entry, peek bool, req *algo.Request) sluice.Decision {
+func (sp *stripe) decideFound(v *version, e *entry, peek bool, req *algo.Request) sluice.Decision {
 	if e.version() != v.index {
 		if peek || req.Cost == 0 {
-			return sh.peekOther(v, e, req)
+			return sp.peekOther(v, e, req)
 		}
 		// A limit that was made again, or loaded, has the same numbers.
-		if from := sh.store.versions.at(e.version()); v.params.Equal(from.params) {
-			sh.adopt(v, from, e)
-			return sh.decideEntry(v, e, peek, req)
+		if from := sp.store.versions.at(e.version()); v.params.Equal(from.params) {
+			sp.adopt(v, from, e)
+			return sp.decideEntry(v, e, peek, req)
 		}
-		if !sh.moves(v, e, req.Now) {
-			switch d := sh.peekOther(v, e, req); {
+		if !sp.moves(v, e, req.Now) {
+			switch d := sp.peekOther(v, e, req); {
 			case d.Allowed:
-			case req.Debit && !sh.fresh(e, req.Now):
-				return sh.debitOther(v, e, req)
+			case req.Debit && !sp.fresh(e, req.Now):
+				return sp.debitOther(v, e, req)
 			case req.Debit: // nothing is lost by a conversion
 			default:
 				return d
 			}
 		}
-		if !sh.convert(v, e, req.Now) {
+		if !sp.convert(v, e, req.Now) {
 			return noRoom(v)
 		}
 	}
-	return sh.decideEntry(v, e, peek, req)
+	return sp.decideEntry(v, e, peek, req)
 }
 
 // decideEntry decides from an entry of the request's own version.
-func (sh *shard) decideEntry(v *version, e *entry, peek bool, req *algo.Request) sluice.Decision {
+func (sp *stripe) decideEntry(v *version, e *entry, peek bool, req *algo.Request) sluice.Decision {
 	switch {
 	case peek:
-		return sh.peekEntry(v, e, req)
+		return sp.peekEntry(v, e, req)
 	case !v.params.Inline():
-		if !sh.ensureBlock(v.params, e, req.Now, false) {
+		if !sp.ensureBlock(v.params, e, req.Now, false) {
 			return noRoom(v)
 		}
-		res := v.params.DecideWords(sh.words(e), *req, true)
+		res := v.params.DecideWords(sp.words(e), *req, true)
 		return translate.Decision(v.params, &res)
 	}
 	var res algo.Result
@@ -250,7 +250,7 @@ func (sh *shard) decideEntry(v *version, e *entry, peek bool, req *algo.Request)
 }
 
 // peekEntry decides from an entry of the request's own version and writes nothing.
-func (sh *shard) peekEntry(v *version, e *entry, req *algo.Request) sluice.Decision {
+func (sp *stripe) peekEntry(v *version, e *entry, req *algo.Request) sluice.Decision {
 	var w []uint64
 	switch {
 	case v.params.Inline():
@@ -258,19 +258,19 @@ func (sh *shard) peekEntry(v *version, e *entry, req *algo.Request) sluice.Decis
 		least, _ := v.params.Words()
 		w = make([]uint64, least)
 	default:
-		w = sh.words(e)
+		w = sp.words(e)
 	}
 	return peekState(v, e.state, w, req)
 }
 
 // peekOther decides from an entry that was written under other numbers, and does not change it.
-func (sh *shard) peekOther(v *version, e *entry, req *algo.Request) sluice.Decision {
-	other := algo.Replica{Params: sh.store.versions.at(e.version()).params, State: e.state}
+func (sp *stripe) peekOther(v *version, e *entry, req *algo.Request) sluice.Decision {
+	other := algo.Replica{Params: sp.store.versions.at(e.version()).params, State: e.state}
 	if !v.params.Inline() {
 		if e.state.T == 0 {
-			return sh.peekEntry(v, &entry{}, req)
+			return sp.peekEntry(v, &entry{}, req)
 		}
-		other.Words = sh.words(e)
+		other.Words = sp.words(e)
 	}
 	return peekReplica(&other, v, req)
 }
@@ -278,20 +278,20 @@ func (sh *shard) peekOther(v *version, e *entry, req *algo.Request) sluice.Decis
 // debitOther charges a debit that was denied to an entry that was written under other
 // numbers. A conversion of the state would count earlier units as of now, and let them go with the
 // windows of these numbers.
-func (sh *shard) debitOther(v *version, e *entry, req *algo.Request) sluice.Decision {
-	from := sh.store.versions.at(e.version()).params
+func (sp *stripe) debitOther(v *version, e *entry, req *algo.Request) sluice.Decision {
+	from := sp.store.versions.at(e.version()).params
 	debit := algo.Request{Now: req.Now, Cost: req.Cost, Debit: true}
 	if from.Inline() {
 		e.state = from.DecideState(e.state, &debit, new(algo.Result))
 	} else {
-		if !sh.ensureBlock(from, e, req.Now, false) {
+		if !sp.ensureBlock(from, e, req.Now, false) {
 			return noRoom(v)
 		}
-		from.DecideWords(sh.words(e), debit, true)
+		from.DecideWords(sp.words(e), debit, true)
 	}
 	plain := *req
 	plain.Debit = false
-	return sh.peekOther(v, e, &plain)
+	return sp.peekOther(v, e, &plain)
 }
 
 // peekState decides from a state, or from words, and writes nothing.
@@ -303,27 +303,27 @@ func peekState(v *version, s algo.State, w []uint64, req *algo.Request) sluice.D
 
 // decideNew decides for a key that has no entry, and adds one if the new state differs from a
 // fresh one.
-func (sh *shard) decideNew(p *location, peek bool, req *algo.Request) sluice.Decision {
+func (sp *stripe) decideNew(p *location, peek bool, req *algo.Request) sluice.Decision {
 	if peek || req.Cost == 0 {
-		return sh.peekEntry(p.v, &entry{}, req)
+		return sp.peekEntry(p.v, &entry{}, req)
 	}
 	if !p.v.params.Inline() {
-		e := sh.add(p, req.Now, false)
-		if e != nil && !sh.ensureBlock(p.v.params, e, req.Now, false) {
-			sh.remove(p)
+		e := sp.add(p, req.Now, false)
+		if e != nil && !sp.ensureBlock(p.v.params, e, req.Now, false) {
+			sp.remove(p)
 			e = nil
 		}
 		if e == nil {
-			return sh.decideFull(p, req)
+			return sp.decideFull(p, req)
 		}
-		return sh.decideEntry(p.v, e, false, req)
+		return sp.decideEntry(p.v, e, false, req)
 	}
 	var res algo.Result
 	state := p.v.params.DecideState(algo.State{}, req, &res)
 	if state != (algo.State{}) {
-		e := sh.add(p, req.Now, false)
+		e := sp.add(p, req.Now, false)
 		if e == nil {
-			return sh.decideFull(p, req)
+			return sp.decideFull(p, req)
 		}
 		e.state = state
 	}
@@ -336,17 +336,17 @@ func noRoom(v *version) sluice.Decision {
 }
 
 // decideFull decides for a new key when there is no room for it.
-func (sh *shard) decideFull(p *location, req *algo.Request) sluice.Decision {
-	sh.shared++
-	if sh.store.denyWhenFull {
+func (sp *stripe) decideFull(p *location, req *algo.Request) sluice.Decision {
+	sp.shared++
+	if sp.store.denyWhenFull {
 		return noRoom(p.v)
 	}
-	o := sh.store.overflow(p)
-	e := sh.sharedEntry(&o, req.Now)
+	o := sp.store.overflow(p)
+	e := sp.sharedEntry(&o, req.Now)
 	if e == nil {
 		return noRoom(p.v)
 	}
-	d := sh.decideFound(o.v, e, false, req)
+	d := sp.decideFound(o.v, e, false, req)
 	d.Overflow = true
 	if d.Allowed {
 		d.Receipt.At = ^d.Receipt.At // marks a charge to the shared state
@@ -356,16 +356,16 @@ func (sh *shard) decideFull(p *location, req *algo.Request) sluice.Decision {
 
 // sharedEntry returns the entry of the state that new keys of a limit share. The state may be under
 // other numbers.
-func (sh *shard) sharedEntry(o *location, now int64) *entry {
-	e := sh.lookup(o)
+func (sp *stripe) sharedEntry(o *location, now int64) *entry {
+	e := sp.lookup(o)
 	if e == nil {
-		if e = sh.add(o, now, true); e == nil {
+		if e = sp.add(o, now, true); e == nil {
 			return nil
 		}
 	} else if e.version() != o.v.index {
 		return e
 	}
-	if !o.v.params.Inline() && !sh.ensureBlock(o.v.params, e, now, true) {
+	if !o.v.params.Inline() && !sp.ensureBlock(o.v.params, e, now, true) {
 		return nil
 	}
 	return e

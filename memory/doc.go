@@ -2,7 +2,7 @@
 // there are, it causes no allocation and no work for the garbage collector. The shortest way to
 // use it is NewLimiter.
 //
-// A seeded hash spreads the keys over shards. Each shard is a table of 32-byte entries under a
+// A seeded hash spreads the keys over stripes. Each stripe is a table of 32-byte entries under a
 // lock of its own. An entry holds 128 bits that identify the key and the limit's version, and the
 // state. A state of more than two words is kept in a slab. Nothing runs in the background.
 // Operations move a few entries of a growing table at a time, and sweep a few.

@@ -15,11 +15,11 @@ func (s *Store) Cancel(_ context.Context, c sluice.Charge) error {
 	if err := translate.CheckCancel(&c); err != nil {
 		return err
 	}
-	return s.end(&c, true, func(sh *shard, v *version, e *entry, now int64, charge algo.Charge) error {
+	return s.end(&c, true, func(sp *stripe, v *version, e *entry, now int64, charge algo.Charge) error {
 		if v.params.Inline() {
 			e.state = v.params.CancelState(e.state, now, charge)
 		} else {
-			v.params.CancelWords(sh.words(e), now, charge)
+			v.params.CancelWords(sp.words(e), now, charge)
 		}
 		return nil
 	})
@@ -31,12 +31,12 @@ func (s *Store) Settle(_ context.Context, c sluice.Charge, actual int64) error {
 	if err := translate.CheckSettle(&c, actual); err != nil {
 		return err
 	}
-	return s.end(&c, false, func(sh *shard, v *version, e *entry, now int64, charge algo.Charge) error {
+	return s.end(&c, false, func(sp *stripe, v *version, e *entry, now int64, charge algo.Charge) error {
 		if v.params.Inline() {
 			e.state = v.params.SettleState(e.state, now, charge, actual)
 			return nil
 		}
-		v.params.SettleWords(sh.words(e), now, charge, actual)
+		v.params.SettleWords(sp.words(e), now, charge, actual)
 		return nil
 	})
 }
@@ -48,8 +48,8 @@ func (s *Store) Release(_ context.Context, c sluice.Charge, latency time.Duratio
 		return err
 	}
 	lost := true
-	err := s.end(&c, false, func(sh *shard, v *version, e *entry, now int64, _ algo.Charge) error {
-		lost = !v.params.Conc.Release(sh.words(e), now, c.Member, int64(latency/time.Microsecond))
+	err := s.end(&c, false, func(sp *stripe, v *version, e *entry, now int64, _ algo.Charge) error {
+		lost = !v.params.Conc.Release(sp.words(e), now, c.Member, int64(latency/time.Microsecond))
 		return nil
 	})
 	if err == nil && lost {
@@ -62,12 +62,12 @@ func (s *Store) Release(_ context.Context, c sluice.Charge, latency time.Duratio
 // change the state. If the state is gone, it was equal to a fresh one, and the charge no longer
 // counts. Then f gets a fresh state, because a settlement may charge more. With unacted, end returns
 // sluice.ErrActed after the moment at which the charge acts.
-func (s *Store) end(c *sluice.Charge, unacted bool, f func(*shard, *version, *entry, int64, algo.Charge) error) error {
+func (s *Store) end(c *sluice.Charge, unacted bool, f func(*stripe, *version, *entry, int64, algo.Charge) error) error {
 	p, now, err := s.lock(c.Limit, c.Key)
 	if err != nil {
 		return err
 	}
-	defer p.shard.unlock()
+	defer p.stripe.unlock()
 	charge := algo.Charge{Cost: c.Cost, Floor: c.Floor, At: c.Receipt.At, Over: c.Receipt.Over, Member: c.Member}
 	if charge.At < 0 { // it was charged to the shared state
 		charge.At = ^charge.At
@@ -76,31 +76,31 @@ func (s *Store) end(c *sluice.Charge, unacted bool, f func(*shard, *version, *en
 	if unacted && now > p.v.params.Acts(charge) {
 		return sluice.ErrActed
 	}
-	e := p.shard.lookup(&p)
+	e := p.stripe.lookup(&p)
 	if e == nil {
-		if e = p.shard.add(&p, now, false); e == nil {
+		if e = p.stripe.add(&p, now, false); e == nil {
 			return nil
 		}
 	}
 	v := p.v
 	switch {
 	case e.version() == v.index:
-	case p.shard.fresh(e, now):
+	case p.stripe.fresh(e, now):
 		// As if the state had already been forgotten.
-		if !p.shard.convert(v, e, now) {
+		if !p.stripe.convert(v, e, now) {
 			return nil
 		}
 	default:
 		v = s.versions.at(e.version())
 		charge = v.params.ConvertCharge(p.v.params, charge, now)
 	}
-	if !v.params.Inline() && !p.shard.ensureBlock(v.params, e, now, false) && e.state.T == 0 {
+	if !v.params.Inline() && !p.stripe.ensureBlock(v.params, e, now, false) && e.state.T == 0 {
 		return nil
 	}
-	return f(p.shard, v, e, now, charge)
+	return f(p.stripe, v, e, now, charge)
 }
 
-// lock returns the location of a limit's key with its shard locked, and the time.
+// lock returns the location of a limit's key with its stripe locked, and the time.
 func (s *Store) lock(l *sluice.Limit, k sluice.Key) (location, int64, error) {
 	for {
 		v := s.version(l)
@@ -111,15 +111,15 @@ func (s *Store) lock(l *sluice.Limit, k sluice.Key) (location, int64, error) {
 	}
 }
 
-// lockAt locks the shard of a location. It returns false if the location's version was given up.
+// lockAt locks the stripe of a location. It returns false if the location's version was given up.
 func (s *Store) lockAt(p *location) (bool, error) {
-	p.shard.lock()
-	if p.shard.closed {
-		p.shard.unlock()
+	p.stripe.lock()
+	if p.stripe.closed {
+		p.stripe.unlock()
 		return false, sluice.ErrClosed
 	}
 	if p.v.retired.Load() {
-		p.shard.unlock()
+		p.stripe.unlock()
 		s.forget(p.v)
 		return false, nil
 	}
@@ -136,9 +136,9 @@ func (s *Store) Reset(_ context.Context, l *sluice.Limit, k sluice.Key) error {
 	if err != nil {
 		return err
 	}
-	defer p.shard.unlock()
-	p.shard.remove(&p)
+	defer p.stripe.unlock()
+	p.stripe.remove(&p)
 	b := p.ban()
-	p.shard.remove(&b)
+	p.stripe.remove(&b)
 	return nil
 }

@@ -15,9 +15,9 @@ import (
 // worked returns the number of entries moved or swept since the last call.
 func worked(s *Store) int {
 	sum := 0
-	for i := range s.shards {
-		sum += s.shards[i].worked
-		s.shards[i].worked = 0
+	for i := range s.stripes {
+		sum += s.stripes[i].worked
+		s.stripes[i].worked = 0
 	}
 	return sum
 }
@@ -27,7 +27,7 @@ func worked(s *Store) int {
 func TestGrowthIsIncremental(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
-	s := open(t, &now, Options{Shards: 2})
+	s := open(t, &now, Options{Stripes: 2})
 	l := brief("growth", 5)
 	moving := 0
 	step := func(i int, remaining int64) {
@@ -38,8 +38,8 @@ func TestGrowthIsIncremental(t *testing.T) {
 		if n := worked(s); n > maxWork {
 			t.Fatalf("one operation moved or swept %d entries; the most is %d", n, maxWork)
 		}
-		for j := range s.shards {
-			if s.shards[j].old != nil {
+		for j := range s.stripes {
+			if s.stripes[j].old != nil {
 				moving++
 			}
 		}
@@ -81,7 +81,7 @@ func TestGrowthIsIncremental(t *testing.T) {
 func TestGrowthKeepsEveryState(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
-	s := open(t, &now, Options{Shards: 4})
+	s := open(t, &now, Options{Stripes: 4})
 	l := lasting("growth", 3)
 	const keys = 30_000
 	for i := range keys {
@@ -113,7 +113,7 @@ func TestBatchesOfNewKeysFindRoom(t *testing.T) {
 	t.Parallel()
 	for _, perBatch := range []int{2, 8, 20, 100} {
 		now := int64(start)
-		s := open(t, &now, Options{Shards: 8})
+		s := open(t, &now, Options{Stripes: 8})
 		out := make([]sluice.Decision, perBatch)
 		for i := range 100_000 / perBatch {
 			now += 500
@@ -139,7 +139,7 @@ func TestBatchesOfNewKeysFindRoom(t *testing.T) {
 // table grow, and others become fresh and make it shrink. Each key gets its units, no more and no less.
 func TestTablesGrowConcurrently(t *testing.T) {
 	t.Parallel()
-	s, err := New(Options{Shards: 1})
+	s, err := New(Options{Stripes: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestTablesGrowConcurrently(t *testing.T) {
 					return
 				}
 				if i%1000 == 0 {
-					s.shards[0].giveUpAll(s.now())
+					s.stripes[0].giveUpAll(s.now())
 				}
 			}
 		})

@@ -56,13 +56,13 @@ func brief(name string, units int64) *sluice.Limit {
 func micros(d time.Duration) int64 { return int64(d / time.Microsecond) }
 
 // giveUpAll gives up all states that equal fresh ones, as a store that is short of memory does.
-func (sh *shard) giveUpAll(now int64) {
+func (sp *stripe) giveUpAll(now int64) {
 	for range 10 { // the table may be moved meanwhile
-		sh.lock()
-		if sh.old != nil {
-			sh.move(len(sh.old.entries), now)
+		sp.lock()
+		if sp.old != nil {
+			sp.move(len(sp.old.entries), now)
 		}
-		sh.sweep(len(sh.now.entries), 0, now)
-		sh.unlock()
+		sp.sweep(len(sp.now.entries), 0, now)
+		sp.unlock()
 	}
 }

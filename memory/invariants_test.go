@@ -15,31 +15,31 @@ func checkInvariants(tb testing.TB, s *Store) {
 }
 
 func invariants(s *Store) error {
-	bytes := int64(len(s.shards))*shardBytes + cacheBytes
+	bytes := int64(len(s.stripes))*stripeBytes + cacheBytes
 	counts := make(map[uint64]int64)
 	banned := int64(0)
-	for i := range s.shards {
-		sh := &s.shards[i]
-		if sh.frozen.Load() != sh.closed || sh.pinned {
-			return fmt.Errorf("shard %d: frozen or pinned with nobody in it", i)
+	for i := range s.stripes {
+		sp := &s.stripes[i]
+		if sp.frozen.Load() != sp.closed || sp.pinned {
+			return fmt.Errorf("stripe %d: frozen or pinned with nobody in it", i)
 		}
-		sh.settleCount()
-		if err := sh.invariants(counts); err != nil {
-			return fmt.Errorf("shard %d: %w", i, err)
+		sp.settleCount()
+		if err := sp.invariants(counts); err != nil {
+			return fmt.Errorf("stripe %d: %w", i, err)
 		}
-		if sh.closed {
+		if sp.closed {
 			continue
 		}
-		bytes += sh.now.bytes() + sh.slab.bytes
-		for id, b := range sh.banned {
+		bytes += sp.now.bytes() + sp.slab.bytes
+		for id, b := range sp.banned {
 			bytes += b.bytes()
 			banned += b.bytes()
-			if e := sh.lookup(&location{key: id.key, tag: id.tag}); e == nil || e.version() != banVersion {
-				return fmt.Errorf("shard %d: a ban of %q is listed that is not there", i, b.limit)
+			if e := sp.lookup(&location{key: id.key, tag: id.tag}); e == nil || e.version() != banVersion {
+				return fmt.Errorf("stripe %d: a ban of %q is listed that is not there", i, b.limit)
 			}
 		}
-		if sh.old != nil {
-			bytes += sh.old.bytes()
+		if sp.old != nil {
+			bytes += sp.old.bytes()
 		}
 	}
 	if got := s.bytes.Load(); got != bytes {
@@ -48,7 +48,7 @@ func invariants(s *Store) error {
 	if got := s.banned.Load(); got != banned {
 		return fmt.Errorf("%d bytes of listed bans are counted, and %d are there", got, banned)
 	}
-	if s.shards[0].closed {
+	if s.stripes[0].closed {
 		return nil // nothing refers to a version any more
 	}
 	for i, v := range *s.versions.byID.Load() {
@@ -66,33 +66,33 @@ func invariants(s *Store) error {
 }
 
 // invariants adds to counts how many entries refer to each version.
-func (sh *shard) invariants(counts map[uint64]int64) error {
-	published := sh.now
-	if sh.old != nil {
-		published = sh.old
+func (sp *stripe) invariants(counts map[uint64]int64) error {
+	published := sp.now
+	if sp.old != nil {
+		published = sp.old
 	}
-	if sh.table.Load() != published || !published.published || sh.old != nil && sh.now.published {
+	if sp.table.Load() != published || !published.published || sp.old != nil && sp.now.published {
 		return fmt.Errorf("another table is published")
 	}
 	blocks := make(map[uint64]int)
 	var last uint64
-	if err := sh.checkTable(sh.now, 0, &last, counts, blocks); err != nil {
+	if err := sp.checkTable(sp.now, 0, &last, counts, blocks); err != nil {
 		return fmt.Errorf("table: %w", err)
 	}
-	if sh.old != nil {
-		if last > sh.moved {
-			return fmt.Errorf("key %x is in the new table, beyond what has been moved, %x", last, sh.moved)
+	if sp.old != nil {
+		if last > sp.moved {
+			return fmt.Errorf("key %x is in the new table, beyond what has been moved, %x", last, sp.moved)
 		}
-		last = sh.moved
-		if err := sh.checkTable(sh.old, sh.oldest, &last, counts, blocks); err != nil {
+		last = sp.moved
+		if err := sp.checkTable(sp.old, sp.oldest, &last, counts, blocks); err != nil {
 			return fmt.Errorf("old table: %w", err)
 		}
 	}
-	return sh.slab.check(blocks)
+	return sp.slab.check(blocks)
 }
 
 // checkTable checks one table. The entries before from have been moved.
-func (sh *shard) checkTable(t *table, from int, last *uint64, counts map[uint64]int64, blocks map[uint64]int) error {
+func (sp *stripe) checkTable(t *table, from int, last *uint64, counts map[uint64]int64, blocks map[uint64]int) error {
 	used, run := 0, from // run is where the occupied entries before this one begin
 	for i := range t.entries {
 		e := &t.entries[i]
@@ -120,8 +120,8 @@ func (sh *shard) checkTable(t *table, from int, last *uint64, counts map[uint64]
 			return fmt.Errorf("entry %d has key %x, after %x", i, key, *last)
 		case home > i || home < run && from < run:
 			return fmt.Errorf("entry %d has a key whose home is %d, with a gap before %d", i, home, run)
-		case sh.store.shardOf(key) != sh:
-			return fmt.Errorf("entry %d has a key of another shard", i)
+		case sp.store.stripeOf(key) != sp:
+			return fmt.Errorf("entry %d has a key of another stripe", i)
 		}
 		for j := i - 1; j >= 0 && t.entries[j].key.Load() == key; j-- {
 			if sameHash(t.entries[j].tag.Load(), tag) {
@@ -134,7 +134,7 @@ func (sh *shard) checkTable(t *table, from int, last *uint64, counts map[uint64]
 		if version == banVersion {
 			continue
 		}
-		v := sh.store.versions.at(version)
+		v := sp.store.versions.at(version)
 		if v == nil {
 			return fmt.Errorf("entry %d refers to version %d, which was given up", i, version)
 		}

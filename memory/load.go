@@ -37,7 +37,7 @@ type Loaded struct {
 // limits stay until they are released or their TTL ends, also if the process that held them is gone:
 // what it has begun elsewhere may go on.
 //
-// The store has the number of shards that the saved one had, or Options.Shards if it is larger. The
+// The store has the number of stripes that the saved one had, or Options.Stripes if it is larger. The
 // other options apply as with New; a Clock must go on with the time of the saved store.
 //
 // Load refuses what it does not understand: the error is an ErrForeign, ErrVersion, ErrDamaged, or an
@@ -61,7 +61,7 @@ type loader struct {
 	options  Options
 	store    *Store
 	file     fileID
-	shards   int // of the saved store
+	stripes  int // of the saved store
 	most     int64
 	limits   map[uint64]*version
 	now      int64
@@ -114,29 +114,29 @@ func (l *loader) head() error {
 	}
 	f := fields{rest: content}
 	l.file = f.id()
-	shards := f.word()
+	stripes := f.word()
 	var seeds [2]folded
 	for i := range seeds {
 		for j := range seeds[i].seed {
 			seeds[i].seed[j] = f.word()
 		}
 	}
-	if kind != blockHead || f.failed || shards < 1 || shards > mostShards || shards&(shards-1) != 0 {
+	if kind != blockHead || f.failed || stripes < 1 || stripes > mostStripes || stripes&(stripes-1) != 0 {
 		return damaged("the first block is something else")
 	}
-	l.shards = int(shards)
+	l.stripes = int(stripes)
 	if err := l.options.complete(); err != nil {
 		return err
 	}
-	l.options.Shards = max(l.options.Shards, l.shards)
+	l.options.Stripes = max(l.options.Stripes, l.stripes)
 	if l.store, err = New(l.options); err != nil {
 		return err
 	}
 	l.store.first, l.store.second = seeds[0], seeds[1]
-	// Only grow makes tables larger: with room to spare, early shards would take what later ones need.
+	// Only grow makes tables larger: with room to spare, early stripes would take what later ones need.
 	l.most, l.store.maxBytes = l.store.maxBytes, 0
-	for i := range l.store.shards {
-		l.store.shards[i].now.published = false // nobody decides yet
+	for i := range l.store.stripes {
+		l.store.stripes[i].now.published = false // nobody decides yet
 	}
 	l.now = l.store.now()
 	return nil
@@ -146,11 +146,11 @@ func (l *loader) head() error {
 func (l *loader) finish() error {
 	s := l.store
 	s.maxBytes = l.most
-	for i := range s.shards {
-		sh := &s.shards[i]
-		sh.refused = false
-		sh.publish(sh.now)
-		l.report.States += int64(sh.keys())
+	for i := range s.stripes {
+		sp := &s.stripes[i]
+		sp.refused = false
+		sp.publish(sp.now)
+		l.report.States += int64(sp.keys())
 	}
 	return nil
 }
@@ -200,10 +200,10 @@ func (l *loader) block(kind byte, content []byte) error {
 			return err
 		}
 		l.limits[d.number] = l.store.version(limit)
-	case blockShard:
+	case blockStripe:
 		number, size := f.uvarint(), f.uvarint()
-		if f.failed || number >= uint64(l.shards) {
-			return damaged("a shard is incomplete")
+		if f.failed || number >= uint64(l.stripes) {
+			return damaged("a stripe is incomplete")
 		}
 		l.enlarge(int(number), size)
 	case blockStates:
@@ -224,26 +224,26 @@ func (l *loader) block(kind byte, content []byte) error {
 	return nil
 }
 
-// enlarge gives a shard, and all shards that take its keys, the table that it had.
+// enlarge gives a stripe, and all stripes that take its keys, the table that it had.
 func (l *loader) enlarge(number int, size uint64) {
-	if parts := uint64(len(l.store.shards) / l.shards); parts > 1 {
+	if parts := uint64(len(l.store.stripes) / l.stripes); parts > 1 {
 		size = size/parts*9/8 + firstSize // the parts differ
 	}
-	for ; number < len(l.store.shards); number += l.shards {
-		sh := &l.store.shards[number]
-		if sh.keys() > 0 || size <= sh.now.size || size > uint64(l.most)/entryBytes {
+	for ; number < len(l.store.stripes); number += l.stripes {
+		sp := &l.store.stripes[number]
+		if sp.keys() > 0 || size <= sp.now.size || size > uint64(l.most)/entryBytes {
 			continue
 		}
-		more := tableBytes(size) - sh.now.bytes()
+		more := tableBytes(size) - sp.now.bytes()
 		if l.store.bytes.Load()+more > l.most {
 			continue
 		}
 		l.store.bytes.Add(more)
-		sh.now = newTable(size)
+		sp.now = newTable(size)
 	}
 }
 
-// state reads one state and puts it into its shard.
+// state reads one state and puts it into its stripe.
 func (l *loader) state(f *fields) error {
 	form := f.byte()
 	p := location{key: f.word(), tag: f.tag()}
@@ -259,22 +259,22 @@ func (l *loader) state(f *fields) error {
 	if f.failed {
 		return damaged("a state is incomplete")
 	}
-	if l.shards == len(l.store.shards) {
+	if l.stripes == len(l.store.stripes) {
 		return l.put(p, &r)
 	}
 	return l.spread(p, &r)
 }
 
-// spread is put for a store with more shards than the saved one. The keys of bans, and of the states
-// that new keys share, depend on the number of shards.
+// spread is put for a store with more stripes than the saved one. The keys of bans, and of the states
+// that new keys share, depend on the number of stripes.
 func (l *loader) spread(p location, r *savedState) error {
-	was, mask := uint64(l.shards-1), uint64(len(l.store.shards)-1)
+	was, mask := uint64(l.stripes-1), uint64(len(l.store.stripes)-1)
 	switch {
 	case r.isBan():
 		key := (p.key^banAside)&^was | p.key&was // the key of the limit's state
 		p.key = (key^banAside)&^mask | key&mask
 	case r.v != nil && sameHash(p.tag, r.v.id[1]) && p.key&^was == (r.v.id[0]^overflowAside)&^was:
-		// Each shard that takes a part of the keys gets the state that they shared.
+		// Each stripe that takes a part of the keys gets the state that they shared.
 		for number := p.key & was; number <= mask; number += was + 1 {
 			o := p
 			o.key = (r.v.id[0]^overflowAside)&^mask | number
@@ -376,11 +376,11 @@ func (l *loader) words(r *savedState, f *fields) error {
 // put replaces the state at a location.
 func (l *loader) put(p location, r *savedState) error {
 	s := l.store
-	p.shard = s.shardOf(p.key)
-	sh := p.shard
-	sh.lock()
-	defer sh.unlock()
-	sh.remove(&p)
+	p.stripe = s.stripeOf(p.key)
+	sp := p.stripe
+	sp.lock()
+	defer sp.unlock()
+	sp.remove(&p)
 	if r.form == formRemoved || r.form == formRemovedBan || l.isFresh(r) {
 		return nil
 	}
@@ -395,16 +395,16 @@ func (l *loader) put(p location, r *savedState) error {
 	}
 	e.state = r.state
 	if r.form == formWords {
-		if !l.hasRoom(sh.slab.need(r.class), l.most/4) {
+		if !l.hasRoom(sp.slab.need(r.class), l.most/4) {
 			e.state = algo.State{} // it has no block
 			return l.noRoom()
 		}
-		e.state = algo.State{T: int64(sh.takeBlock(r.class, true)), V: uint64(r.class)}
-		copy(sh.words(e), r.words)
+		e.state = algo.State{T: int64(sp.takeBlock(r.class, true)), V: uint64(r.class)}
+		copy(sp.words(e), r.words)
 	}
 	if r.form == formListedBan || r.form == formDigestBan {
 		s.maxBytes = l.most
-		sh.list(p.banID(), r.text)
+		sp.list(p.banID(), r.text)
 		s.maxBytes = 0
 	}
 	return nil
@@ -417,18 +417,18 @@ const crowded = 1024
 
 // add returns a new entry, or nil if there is no room. It sweeps nothing: no state that was put is fresh.
 func (l *loader) add(p *location) *entry {
-	sh := p.shard
+	sp := p.stripe
 	for {
-		t := sh.now
+		t := sp.now
 		i, _ := t.find(t.home(p.key), p.key, p.tag)
 		isFull := uint64(t.used)*lastDen >= t.size*lastNum
 		if !isFull && (i-t.home(p.key) < crowded || !l.hasRoom(tableBytes(largerSize(t)), 0)) && t.insert(i, p.key, p.tag, algo.State{}) {
 			if p.tag>>1&versionMask != banVersion {
-				sh.count(p.v, 1)
+				sp.count(p.v, 1)
 			}
 			return &t.entries[i]
 		}
-		if !l.grow(sh) {
+		if !l.grow(sp) {
 			return nil
 		}
 	}
@@ -440,18 +440,18 @@ func (l *loader) noRoom() error { return fmt.Errorf("%w, %d; raise it", ErrNoRoo
 // take a little more memory than they took when they were saved.
 func (l *loader) hasRoom(n, beyond int64) bool { return l.store.bytes.Load()+n <= l.most+beyond }
 
-// grow moves the keys of a shard into a larger table, and reports whether there was room for it.
-func (l *loader) grow(sh *shard) bool {
-	size := largerSize(sh.now)
+// grow moves the keys of a stripe into a larger table, and reports whether there was room for it.
+func (l *loader) grow(sp *stripe) bool {
+	size := largerSize(sp.now)
 	if !l.hasRoom(tableBytes(size), 0) {
-		if size = sh.now.size + max(1, sh.now.size/4); !l.hasRoom(tableBytes(size), l.most/4) {
+		if size = sp.now.size + max(1, sp.now.size/4); !l.hasRoom(tableBytes(size), l.most/4) {
 			return false
 		}
 	}
 	l.store.bytes.Add(tableBytes(size))
-	sh.resize(size)
-	sh.move(len(sh.old.entries), l.now)
-	sh.now.published = false
+	sp.resize(size)
+	sp.move(len(sp.old.entries), l.now)
+	sp.now.published = false
 	return true
 }
 

@@ -48,7 +48,7 @@ func FuzzLoad(f *testing.F) {
 			}
 		}
 		now := int64(start)
-		s, _, err := Load(&file, Options{Clock: func() int64 { return now }, MaxBytes: leastBytes, Shards: 1})
+		s, _, err := Load(&file, Options{Clock: func() int64 { return now }, MaxBytes: leastBytes, Stripes: 1})
 		if err != nil {
 			for _, known := range []error{ErrDamaged, ErrNoRoom} {
 				if errors.Is(err, known) {
@@ -59,9 +59,9 @@ func FuzzLoad(f *testing.F) {
 		}
 		checkInvariants(t, s)
 		// Decide from each state, by its entry: its key is unknown.
-		for i := range s.shards {
+		for i := range s.stripes {
 			var w walk
-			for w.begin(&s.shards[i]); !w.done; {
+			for w.begin(&s.stripes[i]); !w.done; {
 				if err := w.part(); err != nil {
 					t.Fatal(err)
 				}
@@ -85,16 +85,16 @@ func FuzzLoad(f *testing.F) {
 
 // decideLoaded makes decisions from a loaded state, at several times.
 func decideLoaded(s *Store, c *savedEntry) {
-	p := location{key: c.key, tag: makeTag(c.tag, c.v.index), v: c.v, shard: s.shardOf(c.key)}
+	p := location{key: c.key, tag: makeTag(c.tag, c.v.index), v: c.v, stripe: s.stripeOf(c.key)}
 	for _, back := range []int64{1, 0, -1, -1000} {
-		sh := p.shard
-		sh.lock()
-		if e := sh.lookup(&p); e != nil {
+		sp := p.stripe
+		sp.lock()
+		if e := sp.lookup(&p); e != nil {
 			r := sluice.Request{Limit: c.v.limit, Cost: 1, Member: 1}
 			req := translate.Request(&r)
 			req.Now = start - back*10_000_000
-			sh.decide(&p, &r, &req)
+			sp.decide(&p, &r, &req)
 		}
-		sh.unlock()
+		sp.unlock()
 	}
 }

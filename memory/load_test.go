@@ -118,15 +118,15 @@ func TestLimitsChangeBetweenSaveAndLoad(t *testing.T) {
 }
 
 // TestFullStoreIsLoaded: a store that is full fits into the same bound again, with all its states, also
-// with more shards. New keys still share what is left.
+// with more stripes. New keys still share what is left.
 func TestFullStoreIsLoaded(t *testing.T) {
 	t.Parallel()
 	const most = 4 << 20
 	now := int64(start)
-	s := open(t, &now, Options{MaxBytes: most, Shards: 4})
+	s := open(t, &now, Options{MaxBytes: most, Stripes: 4})
 	l, logs := lasting("l", 1000), sluice.MustLimit("log", sluice.SlidingLog{Rate: sluice.PerDay(30)})
 	n := 0
-	for denied := 0; denied < 400; n++ { // in a row: what new keys share is used up in all shards
+	for denied := 0; denied < 400; n++ { // in a row: what new keys share is used up in all stripes
 		take(t, s, logs, numbered(n), 10)
 		if denied++; take(t, s, l, numbered(n), 10).Allowed {
 			denied = 0
@@ -136,32 +136,32 @@ func TestFullStoreIsLoaded(t *testing.T) {
 	if err := s.Save(&file); err != nil {
 		t.Fatal(err)
 	}
-	for _, shards := range []int{1, 4, 16} {
-		loaded := load(t, file.Bytes(), Options{Clock: func() int64 { return now }, MaxBytes: most, Shards: shards})
+	for _, stripes := range []int{1, 4, 16} {
+		loaded := load(t, file.Bytes(), Options{Clock: func() int64 { return now }, MaxBytes: most, Stripes: stripes})
 		if b := loaded.Stats().Bytes; b > most+most/4 {
-			t.Errorf("%d shards: the store has %d bytes", shards, b)
+			t.Errorf("%d stripes: the store has %d bytes", stripes, b)
 		}
 		for k := range n {
 			for _, l := range []*sluice.Limit{l, logs} {
 				want, got := peek(t, s, l, numbered(k)), peek(t, loaded, l, numbered(k))
 				if got != want {
-					t.Fatalf("%d shards, key %d of %v: %+v, want %+v", shards, k, l, got, want)
+					t.Fatalf("%d stripes, key %d of %v: %+v, want %+v", stripes, k, l, got, want)
 				}
 			}
 		}
-		// Each shard has the states that its new keys share.
-		for i := range loaded.shards {
+		// Each stripe has the states that its new keys share.
+		for i := range loaded.stripes {
 			for _, l := range []*sluice.Limit{l, logs} {
 				v := loaded.version(l)
-				p := loaded.overflow(&location{v: v, shard: &loaded.shards[i]})
-				if e := p.shard.lookup(&p); e == nil || p.shard.fresh(e, now) {
-					t.Errorf("%d shards: new keys of shard %d share no used budget of %v", shards, i, l)
+				p := loaded.overflow(&location{v: v, stripe: &loaded.stripes[i]})
+				if e := p.stripe.lookup(&p); e == nil || p.stripe.fresh(e, now) {
+					t.Errorf("%d stripes: new keys of stripe %d share no used budget of %v", stripes, i, l)
 				}
 			}
 		}
 		for k := n; k < n+100; k++ {
-			if d := take(t, loaded, l, numbered(k), 1); shards <= 4 && !d.Overflow || d.Overflow && d.Allowed {
-				t.Fatalf("%d shards: a new key gets %+v; all new keys have shared a used budget", shards, d)
+			if d := take(t, loaded, l, numbered(k), 1); stripes <= 4 && !d.Overflow || d.Overflow && d.Allowed {
+				t.Fatalf("%d stripes: a new key gets %+v; all new keys have shared a used budget", stripes, d)
 			}
 		}
 	}
@@ -289,7 +289,7 @@ func (f *failing) Write(p []byte) (int, error) {
 func TestSavesGoOnAfterErrors(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
-	s := open(t, &now, Options{Shards: 8})
+	s := open(t, &now, Options{Stripes: 8})
 	saver := s.NewSaver()
 	if _, err := saver.SaveChanges(new(bytes.Buffer)); !errors.Is(err, errSaveAll) {
 		t.Errorf("changes before a first save: %v", err)
@@ -351,7 +351,7 @@ func TestSavesGoOnAfterErrors(t *testing.T) {
 func TestStatesOfAFailedSaveDoNotReturn(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
-	s := open(t, &now, Options{Shards: 1})
+	s := open(t, &now, Options{Stripes: 1})
 	saver := s.NewSaver()
 	l := lasting("one", 1<<20)
 	const keys = 8000 // several blocks
@@ -456,8 +456,8 @@ func TestChangesLoadAsFastAsASnapshot(t *testing.T) {
 	t.Parallel()
 	const keys = 150_000
 	now := int64(start)
-	o := Options{Clock: func() int64 { return now }, Shards: 1}
-	s := open(t, &now, Options{Shards: 1})
+	o := Options{Clock: func() int64 { return now }, Stripes: 1}
+	s := open(t, &now, Options{Stripes: 1})
 	l := lasting("l", 10)
 	saver := s.NewSaver()
 	var changes, snapshot bytes.Buffer

@@ -12,16 +12,16 @@ import (
 type location struct {
 	key, tag uint64
 	v        *version
-	shard    *shard
+	stripe   *stripe
 }
 
 // locate hashes a key, together with the identity of its limit.
 func (s *Store) locate(v *version, k sluice.Key) location {
 	key := s.hashKey(v, k)
-	return location{key, s.hashTag(v, k), v, s.shardOf(key)}
+	return location{key, s.hashTag(v, k), v, s.stripeOf(key)}
 }
 
-// hashKey returns the first half of the identity, which gives the shard and the position. It
+// hashKey returns the first half of the identity, which gives the stripe and the position. It
 // depends on the limit's name, not on its algorithm.
 func (s *Store) hashKey(v *version, k sluice.Key) uint64 {
 	// The number of parts is a part of the identity.
@@ -38,10 +38,10 @@ func (s *Store) hashTag(v *version, k sluice.Key) uint64 {
 	return makeTag(s.second.hash(k.Text())^v.id[1], v.index)
 }
 
-// shardOf returns the shard of a key by its low bits; the high bits give the position in the
+// stripeOf returns the stripe of a key by its low bits; the high bits give the position in the
 // table.
-func (s *Store) shardOf(key uint64) *shard {
-	return &s.shards[key&uint64(len(s.shards)-1)]
+func (s *Store) stripeOf(key uint64) *stripe {
+	return &s.stripes[key&uint64(len(s.stripes)-1)]
 }
 
 // These turn the key of a state into the key of its ban, and the identity of a limit into the key of
@@ -52,26 +52,26 @@ const (
 )
 
 // ban returns the location of a key's ban. All algorithms under the limit's name share this
-// location. It is in the same shard as the key, under the same lock.
+// location. It is in the same stripe as the key, under the same lock.
 func (p location) ban() location {
-	p.key = p.shard.aside(p.key ^ banAside)
+	p.key = p.stripe.aside(p.key ^ banAside)
 	p.tag = makeTag(p.tag^p.v.algorithm, banVersion)
 	return p
 }
 
 // overflow returns the location of the state that new keys of a limit share when the store is
-// full. There is one in each shard.
+// full. There is one in each stripe.
 func (s *Store) overflow(p *location) location {
 	o := *p
-	o.key = p.shard.aside(p.v.id[0] ^ overflowAside)
+	o.key = p.stripe.aside(p.v.id[0] ^ overflowAside)
 	o.tag = makeTag(p.v.id[1], p.v.index)
 	return o
 }
 
-// aside returns the given key moved to this shard: only the bits that give the shard differ.
-func (sh *shard) aside(key uint64) uint64 {
-	mask := uint64(len(sh.store.shards) - 1)
-	if key = key&^mask | uint64(sh.number); key == 0 {
+// aside returns the given key moved to this stripe: only the bits that give the stripe differ.
+func (sp *stripe) aside(key uint64) uint64 {
+	mask := uint64(len(sp.store.stripes) - 1)
+	if key = key&^mask | uint64(sp.number); key == 0 {
 		return mask + 1
 	}
 	return key

@@ -13,10 +13,10 @@ import (
 // hashes of one multiplication fail with some of them.
 func TestHashesSpread(t *testing.T) {
 	t.Parallel()
-	const shards, perShard, size = 8, 1000, 1000 * loadDen / loadNum
+	const stripes, perStripe, size = 8, 1000, 1000 * loadDen / loadNum
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, form := range []string{"%d", "%08d", "user-%d", "customer:%05d", "10.0.0.%d", "a key that is longer than that: %d"} {
-		keys := make([]string, shards*perShard)
+		keys := make([]string, stripes*perStripe)
 		for i := range keys {
 			keys[i] = fmt.Sprintf(form, i)
 		}
@@ -24,7 +24,7 @@ func TestHashesSpread(t *testing.T) {
 			f := folded{[4]uint64{random.Uint64() | 1, random.Uint64() | 1, random.Uint64() | 1, random.Uint64() | 1}}
 			var hashes []uint64
 			for _, key := range keys {
-				if h := f.hash(key); h%shards == 0 {
+				if h := f.hash(key); h%stripes == 0 {
 					hashes = append(hashes, h)
 				}
 			}
@@ -35,8 +35,8 @@ func TestHashesSpread(t *testing.T) {
 				position = max(position+1, int(home))
 				furthest = max(furthest, position-int(home))
 			}
-			if furthest > slack || len(hashes) > perShard*5/4 {
-				t.Fatalf("%s: under the seeds %x, %d of %d keys are in one of %d shards, and one is %d positions from its home", form, f.seed, len(hashes), len(keys), shards, furthest)
+			if furthest > slack || len(hashes) > perStripe*5/4 {
+				t.Fatalf("%s: under the seeds %x, %d of %d keys are in one of %d stripes, and one is %d positions from its home", form, f.seed, len(hashes), len(keys), stripes, furthest)
 			}
 		}
 	}

@@ -35,7 +35,7 @@ const (
 	wordOfMark = 8
 )
 
-// markList has the marks of one shard, in the order of keys. Chunks of equal size come from the Saver, and go back to it.
+// markList has the marks of one stripe, in the order of keys. Chunks of equal size come from the Saver, and go back to it.
 type markList struct {
 	chunks [][]byte
 	last   uint64 // the turned key of the last mark
@@ -51,8 +51,8 @@ type markReader struct {
 	more   bool
 }
 
-// marksTurn returns by how many bits keys are turned, so that the bits which all keys of a shard share come first.
-func (v *Saver) marksTurn() int { return bits.Len(uint(len(v.store.shards) - 1)) }
+// marksTurn returns by how many bits keys are turned, so that the bits which all keys of a stripe share come first.
+func (v *Saver) marksTurn() int { return bits.Len(uint(len(v.store.stripes) - 1)) }
 
 // read begins to read a list.
 func (v *Saver) read(l *markList) markReader {

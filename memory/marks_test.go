@@ -10,16 +10,16 @@ import (
 func TestMarksAreReadAsTheyWereKept(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, shards := range []int{1, 8, mostShards} {
+	for _, stripes := range []int{1, 8, mostStripes} {
 		now := int64(start)
-		v := open(t, &now, Options{Shards: shards}).NewSaver()
+		v := open(t, &now, Options{Stripes: stripes}).NewSaver()
 		for _, n := range []int{0, 1, 5, 20_000} {
 			keys := make([]uint64, n)
 			for i := range keys {
 				if keys[i] = r.Uint64() >> (i % 3 * 20); i%7 == 6 {
 					keys[i] = keys[i-1]
 				}
-				keys[i] = keys[i]&^uint64(shards-1) | uint64(shards/2)
+				keys[i] = keys[i]&^uint64(stripes-1) | uint64(stripes/2)
 			}
 			slices.Sort(keys)
 			want := make([]savedMark, n)
@@ -33,7 +33,7 @@ func TestMarksAreReadAsTheyWereKept(t *testing.T) {
 				got = append(got, m.mark)
 			}
 			if !slices.Equal(got, want) {
-				t.Errorf("%d shards: %d marks are read otherwise", shards, n)
+				t.Errorf("%d stripes: %d marks are read otherwise", stripes, n)
 			}
 			v.giveBack(&l, len(l.chunks))
 		}

@@ -7,11 +7,11 @@ import (
 )
 
 // copyOf returns a copy of the state at a location, with room for this many more words.
-func (sh *shard) copyOf(p *location, room int) algo.Replica {
+func (sp *stripe) copyOf(p *location, room int) algo.Replica {
 	c := algo.Replica{Params: p.v.params, Room: room}
-	e := sh.lookup(p)
+	e := sp.lookup(p)
 	if e != nil {
-		c.Params = sh.store.versions.at(e.version()).params
+		c.Params = sp.store.versions.at(e.version()).params
 	}
 	switch {
 	case c.Params.Inline():
@@ -22,7 +22,7 @@ func (sh *shard) copyOf(p *location, room int) algo.Replica {
 		least, _ := c.Params.Words()
 		c.Words = make([]uint64, least+room)
 	default:
-		old := sh.words(e)
+		old := sp.words(e)
 		c.Words = make([]uint64, len(old)+room)
 		c.Params.MoveWords(c.Words, old)
 	}

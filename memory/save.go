@@ -17,7 +17,7 @@ import (
 // limits with what they owe and what they have counted, the bans, the states that new keys share when
 // the store is full, and the leases of concurrency limits. It does not save the figures of Stats.
 //
-// Decisions go on meanwhile. Save locks a shard for a few microseconds at a time, while it copies up
+// Decisions go on meanwhile. Save locks a stripe for a few microseconds at a time, while it copies up
 // to 256 states. Each state is one that its key has had between the beginning and the end of Save. So
 // a batch of requests that is decided meanwhile may be saved in part. Save needs little memory, however
 // many states there are. Any number of calls may run at once.
@@ -43,7 +43,7 @@ type Saver struct {
 	block []byte
 	begin []byte // the block that begins a save, until it is written
 	walk  walk
-	old   markReader // the marks of the shard that is being saved
+	old   markReader // the marks of the stripe that is being saved
 	kept  markList   // its new marks
 	group []savedMark
 	spare [][]byte // chunks for marks
@@ -62,7 +62,7 @@ type progress struct {
 	file    fileID
 	saves   uint64
 	out     blockWriter
-	saved   []markList      // by shard
+	saved   []markList      // by stripe
 	defined map[uint64]bool // numbers whose limits the file has
 }
 
@@ -73,7 +73,7 @@ type Saved struct {
 	States, Removed int
 	// Bytes is how much was written. It is zero if nothing has changed.
 	Bytes int64
-	// LongestLock is the longest time for which a shard was locked.
+	// LongestLock is the longest time for which a stripe was locked.
 	LongestLock time.Duration
 }
 
@@ -89,7 +89,7 @@ func (v *Saver) SaveAll(w io.Writer) (Saved, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if !v.begun {
-		v.saved = make([]markList, len(v.store.shards))
+		v.saved = make([]markList, len(v.store.stripes))
 	}
 	earlier := v.progress
 	v.progress = progress{saved: v.saved, defined: make(map[uint64]bool), out: blockWriter{w: w}}
@@ -132,7 +132,7 @@ func (v *Saver) saveAll() (Saved, error) {
 	}
 	v.block = newBlock(blockHead, v.block)
 	v.block = append(v.block, v.file[:]...)
-	v.block = binary.LittleEndian.AppendUint64(v.block, uint64(len(s.shards)))
+	v.block = binary.LittleEndian.AppendUint64(v.block, uint64(len(s.stripes)))
 	for _, f := range [...]*folded{&s.first, &s.second} {
 		for _, word := range f.seed {
 			v.block = binary.LittleEndian.AppendUint64(v.block, word)
@@ -141,8 +141,8 @@ func (v *Saver) saveAll() (Saved, error) {
 	if err := v.out.put(v.block); err != nil {
 		return Saved{}, err
 	}
-	for i := range s.shards {
-		if err := v.saveSize(&s.shards[i]); err != nil {
+	for i := range s.stripes {
+		if err := v.saveSize(&s.stripes[i]); err != nil {
 			return Saved{}, err
 		}
 	}
@@ -167,7 +167,7 @@ func (v *Saver) SaveChanges(w io.Writer) (Saved, error) {
 	return report, err
 }
 
-// save writes the states of all shards that differ from what was saved.
+// save writes the states of all stripes that differ from what was saved.
 func (v *Saver) save(all bool) (Saved, error) {
 	v.report, v.all = Saved{}, all
 	v.saves++
@@ -176,8 +176,8 @@ func (v *Saver) save(all bool) (Saved, error) {
 	v.begin = append(v.begin, v.file[:]...)
 	v.begin = binary.LittleEndian.AppendUint64(v.begin, v.saves)
 	v.begin = binary.LittleEndian.AppendUint64(v.begin, uint64(v.store.now()))
-	for i := range v.store.shards {
-		if err := v.saveShard(i); err != nil {
+	for i := range v.store.stripes {
+		if err := v.saveStripe(i); err != nil {
 			return v.report, err
 		}
 	}
@@ -217,10 +217,10 @@ func (v *Saver) forgetVersions() {
 	}
 }
 
-// saveShard writes what has changed in a shard. After an error, its marks describe the file that SaveChanges continues.
-func (v *Saver) saveShard(i int) error {
+// saveStripe writes what has changed in a stripe. After an error, its marks describe the file that SaveChanges continues.
+func (v *Saver) saveStripe(i int) error {
 	v.old, v.kept = v.read(&v.saved[i]), markList{}
-	err := v.saveStates(&v.store.shards[i])
+	err := v.saveStates(&v.store.stripes[i])
 	switch {
 	case v.forgetful:
 		return err
@@ -235,7 +235,7 @@ func (v *Saver) saveShard(i int) error {
 	return err
 }
 
-// doubt makes v.kept the marks of a shard that was saved in part. Nobody notes which blocks the file has. So each state that was
+// doubt makes v.kept the marks of a stripe that was saved in part. Nobody notes which blocks the file has. So each state that was
 // to be written, or reported as gone, differs from its mark: the next save writes it, or reports it as gone.
 func (v *Saver) doubt(i int) {
 	before, after, rest := v.read(&v.saved[i]), v.read(&v.kept), v.old
@@ -270,10 +270,10 @@ func (v *Saver) doubt(i int) {
 	v.giveBack(&written, len(v.kept.chunks))
 }
 
-// saveStates writes what has changed in a shard, and keeps the new marks.
-func (v *Saver) saveStates(sh *shard) error {
+// saveStates writes what has changed in a stripe, and keeps the new marks.
+func (v *Saver) saveStates(sp *stripe) error {
 	v.block = newBlock(blockStates, v.block)
-	v.walk.begin(sh)
+	v.walk.begin(sp)
 	for !v.walk.done {
 		if err := v.walk.part(); err != nil {
 			return err
@@ -308,13 +308,13 @@ func (v *Saver) saveStates(sh *shard) error {
 	return nil
 }
 
-// saveSize writes the size of a shard's table, so that Load can make it at once.
-func (v *Saver) saveSize(sh *shard) error {
-	sh.mu.Lock()
-	size := sh.now.size
-	sh.mu.Unlock()
-	v.block = newBlock(blockShard, v.block)
-	v.block = binary.AppendUvarint(v.block, uint64(sh.number))
+// saveSize writes the size of a stripe's table, so that Load can make it at once.
+func (v *Saver) saveSize(sp *stripe) error {
+	sp.mu.Lock()
+	size := sp.now.size
+	sp.mu.Unlock()
+	v.block = newBlock(blockStripe, v.block)
+	v.block = binary.AppendUvarint(v.block, uint64(sp.number))
 	v.block = binary.AppendUvarint(v.block, size)
 	return v.out.put(v.block)
 }

@@ -66,7 +66,7 @@ func playRestarting(tb testing.TB, script []byte) {
 			if p.n(4) > 0 {
 				continue
 			}
-			p.store = load(tb, file.Bytes(), Options{Clock: func() int64 { return p.now }, Shards: 1 << p.n(5)})
+			p.store = load(tb, file.Bytes(), Options{Clock: func() int64 { return p.now }, Stripes: 1 << p.n(5)})
 			saver = p.store.NewSaver()
 			file.Reset()
 			if _, err := saver.SaveAll(&file); err != nil {
@@ -121,7 +121,7 @@ func used(tb testing.TB, s *Store, l *sluice.Limit, k sluice.Key) int64 {
 func TestSavesUnderLoad(t *testing.T) {
 	t.Parallel()
 	const keys, rounds = 1500, 8
-	s, err := New(Options{Shards: 2})
+	s, err := New(Options{Stripes: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestSavesUnderLoad(t *testing.T) {
 	if _, err := saver.SaveChanges(&file); err != nil {
 		t.Fatal(err)
 	}
-	loaded := load(t, file.Bytes(), Options{Shards: 64})
+	loaded := load(t, file.Bytes(), Options{Stripes: 64})
 	last := total()
 	for i, l := range lawLimits {
 		for k := range keys {
@@ -219,15 +219,15 @@ func TestWalkVisitsEachKeyOnce(t *testing.T) {
 	now := int64(start)
 	l := sluice.MustLimit("l", sluice.TokenBucket{Rate: sluice.PerSecond(1), Burst: 1000})
 	for n := 0; n < 300; n += 7 {
-		s := open(t, &now, Options{Shards: 1})
+		s := open(t, &now, Options{Stripes: 1})
 		for k := range n * n / 5 {
 			take(t, s, l, numbered(k), 1)
 		}
-		sh := &s.shards[0]
+		sp := &s.stripes[0]
 		w := walk{}
 		seen := make(map[banID]bool)
 		more := 1 << 20 // keys that come during the walk
-		for w.begin(sh); !w.done; {
+		for w.begin(sp); !w.done; {
 			if err := w.part(); err != nil {
 				t.Fatal(err)
 			}
@@ -255,17 +255,17 @@ func TestWalkVisitsEachKeyOnce(t *testing.T) {
 	}
 }
 
-// TestSaveWaitsForADecision: a decision that has locked its entry before a save locks the shard is in the
+// TestSaveWaitsForADecision: a decision that has locked its entry before a save locks the stripe is in the
 // save.
 func TestSaveWaitsForADecision(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
-	s := open(t, &now, Options{Shards: 1})
+	s := open(t, &now, Options{Stripes: 1})
 	l := lasting("l", 1000)
 	take(t, s, l, numbered(1), 1)
 	p := s.locate(s.version(l), numbered(1))
-	sh := p.shard
-	e := sh.lookup(&p)
+	sp := p.stripe
+	e := sp.lookup(&p)
 	decided := algo.State{T: start, V: 7 * e.state.V}
 	if !e.lock(p.tag) {
 		t.Fatal("the entry cannot be locked")
@@ -275,11 +275,11 @@ func TestSaveWaitsForADecision(t *testing.T) {
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
-		w.begin(sh)
+		w.begin(sp)
 		err = w.part()
 	}()
 	for range 1000 {
-		for !sh.frozen.Load() {
+		for !sp.frozen.Load() {
 			select {
 			case <-copied:
 				t.Fatal("the save does not wait for a decision")
@@ -299,7 +299,7 @@ func TestSaveWaitsForADecision(t *testing.T) {
 // everything returns a store with states of all kinds, and its file.
 func everything(tb testing.TB, now *int64) (*Store, []byte) {
 	tb.Helper()
-	s := open(tb, now, Options{Shards: 2})
+	s := open(tb, now, Options{Stripes: 2})
 	for i, l := range fuzzLimits {
 		for k := range 5 {
 			r := sluice.Request{Limit: l, Key: numbered(k), Cost: int64(1 + (i+k)%3), Member: uint64(k + 1)}
@@ -356,7 +356,7 @@ func TestDamagedTails(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
 	l := lawLimits[0]
-	s := open(t, &now, Options{Shards: 2})
+	s := open(t, &now, Options{Stripes: 2})
 	saver := s.NewSaver()
 	var file bytes.Buffer
 	var ends []int

@@ -87,7 +87,7 @@ func TestBlocksAreReused(t *testing.T) {
 		sluice.TokenBucket{Rate: sluice.PerSecond(60), WarmUp: 100 * time.Millisecond},
 	} {
 		now := int64(start)
-		s := open(t, &now, Options{Shards: 1})
+		s := open(t, &now, Options{Stripes: 1})
 		l := sluice.MustLimit("blocks", a)
 		var second int64
 		for round := range 10 {
@@ -126,7 +126,7 @@ func TestBlocksAreReused(t *testing.T) {
 func TestLargeBlocksAreReleased(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
-	s := open(t, &now, Options{Shards: 1})
+	s := open(t, &now, Options{Stripes: 1})
 	l := sluice.MustLimit("large", sluice.SlidingLog{Rate: sluice.PerHour(20_000)})
 	before := s.Stats().Bytes
 	for range 20_000 {

@@ -27,11 +27,11 @@ const (
 
 // The kinds of blocks.
 const (
-	blockHead   = iota + 1 // the identity of the file, the secrets of the hashes, the number of shards
+	blockHead   = iota + 1 // the identity of the file, the secrets of the hashes, the number of stripes
 	blockBegin             // the identity of the file, the number of the save, its time
 	blockLimit             // the numbers of a limit
-	blockShard             // a shard and the size of its table
-	blockStates            // states of one shard
+	blockStripe            // a stripe and the size of its table
+	blockStates            // states of one stripe
 	blockEnd               // the time of the save, and how many states it has
 )
 

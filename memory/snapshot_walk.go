@@ -9,17 +9,17 @@ import (
 	"github.com/sluicehq/sluice/internal/algo"
 )
 
-// walk copies the entries of a shard in the order of their keys. It locks the shard for a bounded
+// walk copies the entries of a stripe in the order of their keys. It locks the stripe for a bounded
 // number of entries at a time, so that it never delays decisions for long.
 //
 // Between two parts the table may grow, shrink or be swept, and keys may move. The walk continues at
 // a key, not at a position: tables are in the order of keys, and so is the move from one table to
 // another. So a key that has an entry all the time is copied exactly once.
 type walk struct {
-	sh      *shard
+	sp      *stripe
 	next    uint64 // all entries with smaller keys have been copied
 	done    bool
-	longest time.Duration // the longest time for which the shard was locked
+	longest time.Duration // the longest time for which the stripe was locked
 
 	copies []savedEntry
 	words  []uint64
@@ -48,10 +48,10 @@ const (
 	mostWords     = 1 << 12
 )
 
-func (w *walk) begin(sh *shard) {
-	w.sh, w.next, w.done, w.longest = sh, 1, false, 0 // no entry has the key 0
+func (w *walk) begin(sp *stripe) {
+	w.sp, w.next, w.done, w.longest = sp, 1, false, 0 // no entry has the key 0
 	if w.copies == nil {
-		// While the shard is locked, most parts allocate nothing: the collector could delay them.
+		// While the stripe is locked, most parts allocate nothing: the collector could delay them.
 		w.copies = make([]savedEntry, 0, mostCopies+16)
 		w.words = make([]uint64, 0, 2*mostWords)
 	}
@@ -60,19 +60,19 @@ func (w *walk) begin(sh *shard) {
 // part copies the next part into copies and words.
 func (w *walk) part() error {
 	w.copies, w.words, w.texts = w.copies[:0], w.words[:0], w.texts[:0]
-	sh := w.sh
-	sh.lock()
+	sp := w.sp
+	sp.lock()
 	began := time.Now()
 	defer func() {
 		took := time.Since(began)
-		sh.unlock()
+		sp.unlock()
 		w.longest = max(w.longest, took)
 	}()
-	if sh.closed {
+	if sp.closed {
 		return sluice.ErrClosed
 	}
 	for positions := 0; !w.done; {
-		t, from := sh.tableOf(w.next)
+		t, from := sp.tableOf(w.next)
 		for i := t.first(from, w.next); i < len(t.entries); i++ {
 			e := &t.entries[i]
 			key := e.key.Load()
@@ -87,7 +87,7 @@ func (w *walk) part() error {
 				w.after(key)
 			case uint64(i) >= t.size:
 				i = len(t.entries) // keys are displaced beyond the homes without a gap
-			case sh.old != nil && t == sh.now:
+			case sp.old != nil && t == sp.now:
 				i = w.skipMoved(t, i)
 			default:
 				w.skip(t, uint64(i)+1)
@@ -106,20 +106,20 @@ func (w *walk) copy(e *entry, key uint64) {
 	if index == banVersion {
 		c.tag |= markBan
 		c.from = len(w.texts)
-		if b, ok := w.sh.banned[banID{key, e.tag.Load() &^ lockBit}]; ok {
+		if b, ok := w.sp.banned[banID{key, e.tag.Load() &^ lockBit}]; ok {
 			w.texts = append(w.texts, b)
 		}
 		c.to = len(w.texts)
 		w.copies = append(w.copies, c)
 		return
 	}
-	c.v = w.sh.store.versions.at(index)
+	c.v = w.sp.store.versions.at(index)
 	if !c.v.inline {
 		if e.state.T == 0 {
 			return
 		}
 		c.from = len(w.words)
-		w.words = append(w.words, w.sh.words(e)...)
+		w.words = append(w.words, w.sp.words(e)...)
 		c.to = len(w.words)
 	}
 	w.copies = append(w.copies, c)
@@ -138,8 +138,8 @@ func (w *walk) after(key uint64) {
 // skipMoved is skip for an empty entry of a table that keys are being moved to. It returns the
 // position, or the end of the table if the keys behind it have not been moved yet.
 func (w *walk) skipMoved(t *table, i int) int {
-	if w.skip(t, uint64(i)+1); w.next > w.sh.moved {
-		w.next = w.sh.moved // and leave continues after it
+	if w.skip(t, uint64(i)+1); w.next > w.sp.moved {
+		w.next = w.sp.moved // and leave continues after it
 		return len(t.entries)
 	}
 	return i
@@ -160,8 +160,8 @@ func (w *walk) skip(t *table, position uint64) {
 
 // leave continues after the last entry of a table.
 func (w *walk) leave(t *table) {
-	if sh := w.sh; sh.old != nil && t == sh.now {
-		w.after(max(w.next-1, sh.moved)) // the larger keys are still in the old table
+	if sp := w.sp; sp.old != nil && t == sp.now {
+		w.after(max(w.next-1, sp.moved)) // the larger keys are still in the old table
 		return
 	}
 	w.done = true

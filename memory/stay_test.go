@@ -36,14 +36,14 @@ func visit(t *testing.T, s *Store, l *sluice.Limit, i int) {
 	}
 }
 
-// upkeepAll does all upkeep that is due at a time, in all shards.
+// upkeepAll does all upkeep that is due at a time, in all stripes.
 func upkeepAll(s *Store, now int64) {
-	for i := range s.shards {
-		sh := &s.shards[i]
-		for range 2 * (2 + len(sh.now.entries)/sweepEntries) {
-			sh.lock()
-			sh.upkeep(now)
-			sh.unlock()
+	for i := range s.stripes {
+		sp := &s.stripes[i]
+		for range 2 * (2 + len(sp.now.entries)/sweepEntries) {
+			sp.lock()
+			sp.upkeep(now)
+			sp.unlock()
 		}
 	}
 }
@@ -54,7 +54,7 @@ func TestReturningKeysAreDecidedQuickly(t *testing.T) {
 	t.Parallel()
 	for _, a := range returning {
 		now := int64(start)
-		s := open(t, &now, Options{Shards: 2})
+		s := open(t, &now, Options{Stripes: 2})
 		l := sluice.MustLimit("returning", a)
 		const keys = 500
 		for i := range keys {
@@ -86,7 +86,7 @@ func TestFreshStatesStayForAWhile(t *testing.T) {
 	t.Parallel()
 	for _, a := range returning {
 		now := int64(start)
-		s := open(t, &now, Options{Shards: 1})
+		s := open(t, &now, Options{Stripes: 1})
 		l := sluice.MustLimit("stay", a)
 		const keys = 500
 		for i := range keys {
@@ -116,7 +116,7 @@ func TestFreshStatesStayForAWhile(t *testing.T) {
 func TestIdleStoreShrinks(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
-	s := open(t, &now, Options{Shards: 8})
+	s := open(t, &now, Options{Stripes: 8})
 	empty := s.Stats().Bytes
 	l := brief("idle", 5)
 	const keys = 40_000
@@ -140,7 +140,7 @@ func TestIdleStoreShrinks(t *testing.T) {
 func TestFloodOfKeysThatNeverReturn(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
-	s := open(t, &now, Options{Shards: 4})
+	s := open(t, &now, Options{Stripes: 4})
 	kept, l := lasting("kept", 5), brief("flood", 100)
 	const debtors = 500
 	for i := range debtors {
@@ -180,23 +180,23 @@ func TestFreshStatesMakeRoom(t *testing.T) {
 		sluice.TokenBucket{Rate: sluice.PerDay(1), Burst: 5},
 		sluice.SlidingLog{Rate: sluice.PerDay(5)},
 	} {
-		for _, shards := range []int{1, 16} {
+		for _, stripes := range []int{1, 16} {
 			now := int64(start)
-			s := open(t, &now, Options{MaxBytes: leastBytes, Shards: shards, DenyWhenFull: true})
+			s := open(t, &now, Options{MaxBytes: leastBytes, Stripes: stripes, DenyWhenFull: true})
 			l, returning := sluice.MustLimit("kept", a), brief("returning", 1000)
 			kept, visitors := 0, 0
 			// New keys with debts come, and four times as many that return at once.
 			for range leastBytes / 500 {
 				now += 1000
 				if d := take(t, s, l, numbered(kept), 1); !d.Allowed || d.Overflow {
-					t.Fatalf("%v in %d shards: new key %d, with %+v: %+v", l, shards, kept, s.Stats(), d)
+					t.Fatalf("%v in %d stripes: new key %d, with %+v: %+v", l, stripes, kept, s.Stats(), d)
 				}
 				kept++
 				for range 4 {
 					now += 1000
 					visitors++
 					if d := take(t, s, returning, numbered(visitors), 1); !d.Allowed || d.Overflow {
-						t.Fatalf("%v in %d shards: visitor %d, with %+v: %+v", l, shards, visitors, s.Stats(), d)
+						t.Fatalf("%v in %d stripes: visitor %d, with %+v: %+v", l, stripes, visitors, s.Stats(), d)
 					}
 				}
 			}
@@ -205,7 +205,7 @@ func TestFreshStatesMakeRoom(t *testing.T) {
 			}
 			for i := range kept {
 				if d := take(t, s, l, numbered(i), 0); d.Remaining != 4 {
-					t.Fatalf("%v in %d shards: key %d: %+v", l, shards, i, d)
+					t.Fatalf("%v in %d stripes: key %d: %+v", l, stripes, i, d)
 				}
 			}
 		}
@@ -219,9 +219,9 @@ func TestFreshStatesMakeRoom(t *testing.T) {
 func TestCrowdedTablesStayEven(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
-	s := open(t, &now, Options{Shards: 1})
+	s := open(t, &now, Options{Stripes: 1})
 	l := sluice.MustLimit("even", sluice.TokenBucket{Rate: sluice.PerSecond(20), Burst: 1000})
-	sh := &s.shards[0]
+	sp := &s.stripes[0]
 	const pause = 20_000
 	for i := range 8 * pause {
 		if i%pause == 0 {
@@ -234,9 +234,9 @@ func TestCrowdedTablesStayEven(t *testing.T) {
 		if i%(pause/2) != 0 {
 			continue
 		}
-		for j := range sh.now.entries {
-			if key := sh.now.entries[j].key.Load(); key != 0 && j-sh.now.home(key) > slack {
-				t.Fatalf("with %d keys, a key lies %d entries from its home", sh.keys(), j-sh.now.home(key))
+		for j := range sp.now.entries {
+			if key := sp.now.entries[j].key.Load(); key != 0 && j-sp.now.home(key) > slack {
+				t.Fatalf("with %d keys, a key lies %d entries from its home", sp.keys(), j-sp.now.home(key))
 			}
 		}
 	}
@@ -246,20 +246,20 @@ func TestCrowdedTablesStayEven(t *testing.T) {
 func TestSearchBehindAFullTable(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
-	s := open(t, &now, Options{Shards: 1})
+	s := open(t, &now, Options{Stripes: 1})
 	l := brief("full", 5)
 	full := newTable(firstSize)
 	for i := range full.entries[:len(full.entries)-sentinels] {
 		full.entries[i].key.Store(1)
 	}
-	sh := &s.shards[0]
-	empty := sh.now
-	sh.publish(full)
+	sp := &s.stripes[0]
+	empty := sp.now
+	sp.publish(full)
 	var d sluice.Decision
 	for i := range 100 {
 		if a := s.decideFast(s.version(l), numbered(i), 1, 0, 0, false, &d); a.key == 0 {
 			t.Errorf("key %d is found, and was never used", i)
 		}
 	}
-	sh.publish(empty)
+	sp.publish(empty)
 }

@@ -13,7 +13,7 @@ import (
 type Store struct {
 	first     folded
 	second    folded
-	shards    []shard
+	stripes   []stripe
 	clock     clock
 	clockFunc func() int64 // Options.Clock
 
@@ -22,7 +22,7 @@ type Store struct {
 	maxBytes     int64
 	denyWhenFull bool
 	versions     versions
-	tended       atomic.Uint64 // the shard whose upkeep another one has done latest
+	tended       atomic.Uint64 // the stripe whose upkeep another one has done latest
 	scratch      sync.Pool     // *batch
 	rooms        sync.Pool     // *fastRoom
 }
@@ -40,16 +40,16 @@ func New(o Options) (*Store, error) {
 	s := &Store{
 		first:        newFolded(),
 		second:       newFolded(),
-		shards:       make([]shard, o.Shards),
+		stripes:      make([]stripe, o.Stripes),
 		clockFunc:    o.Clock,
 		maxBytes:     o.MaxBytes,
 		denyWhenFull: o.DenyWhenFull,
 	}
-	s.bytes.Store(int64(o.Shards)*shardBytes + cacheBytes)
+	s.bytes.Store(int64(o.Stripes)*stripeBytes + cacheBytes)
 	s.clock.init()
 	s.versions.init()
-	for i := range s.shards {
-		s.shards[i].init(s, i)
+	for i := range s.stripes {
+		s.stripes[i].init(s, i)
 	}
 	s.scratch.New = func() any { return new(batch) }
 	s.rooms.New = func() any { return new(fastRoom) }
@@ -93,11 +93,11 @@ func MustLimiter(rate string) *sluice.Limiter {
 // return sluice.ErrClosed. The store runs nothing in the background: a store that is not closed
 // leaks nothing.
 func (s *Store) Close() error {
-	for i := range s.shards {
-		sh := &s.shards[i]
-		sh.lock()
-		sh.close()
-		sh.unlock()
+	for i := range s.stripes {
+		sp := &s.stripes[i]
+		sp.lock()
+		sp.close()
+		sp.unlock()
 	}
 	return nil
 }
@@ -111,10 +111,10 @@ func (s *Store) now() int64 {
 	return s.clock.now()
 }
 
-// The memory of a shard without its keys, and of the cache of limits, rounded up.
+// The memory of a stripe without its keys, and of the cache of limits, rounded up.
 const (
-	shardBytes = 1 << 9
-	cacheBytes = 1 << 14
+	stripeBytes = 1 << 9
+	cacheBytes  = 1 << 14
 )
 
 // Stats are the figures of a store.
@@ -137,16 +137,16 @@ type Stats struct {
 	Limits int64
 }
 
-// Stats returns the current figures. It locks one shard after the other.
+// Stats returns the current figures. It locks one stripe after the other.
 func (s *Store) Stats() Stats {
 	st := Stats{Bytes: s.bytes.Load()}
-	for i := range s.shards {
-		sh := &s.shards[i]
-		sh.mu.Lock()
-		st.Keys += int64(sh.keys())
-		st.Overflow += int64(sh.shared)
-		st.Unlisted += int64(sh.unlisted)
-		sh.mu.Unlock()
+	for i := range s.stripes {
+		sp := &s.stripes[i]
+		sp.mu.Lock()
+		st.Keys += int64(sp.keys())
+		st.Overflow += int64(sp.shared)
+		st.Unlisted += int64(sp.unlisted)
+		sp.mu.Unlock()
 	}
 	s.versions.mu.Lock()
 	st.Limits = int64(len(s.versions.byLimit))

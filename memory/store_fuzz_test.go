@@ -224,7 +224,7 @@ func newPlayer(tb testing.TB, bytes []byte) *player {
 		i := p.n(len(p.limits))
 		p.limits = p.limits[i:min(i+4, len(p.limits))]
 	}
-	p.store = open(tb, &p.now, Options{Shards: 1 << p.n(3)})
+	p.store = open(tb, &p.now, Options{Stripes: 1 << p.n(3)})
 	p.model = newModel(&p.now)
 	return p
 }

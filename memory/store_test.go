@@ -30,12 +30,12 @@ func TestMemoryOptionsAreRefused(t *testing.T) {
 		problem string // empty for none
 	}{
 		{memory.Options{}, ""},
-		{memory.Options{MaxBytes: 1 << 20, Shards: 1}, ""},
-		{memory.Options{Shards: 3}, ""},
+		{memory.Options{MaxBytes: 1 << 20, Stripes: 1}, ""},
+		{memory.Options{Stripes: 3}, ""},
 		{memory.Options{MaxBytes: 1}, "MaxBytes is 1; give 1048576 or more"},
 		{memory.Options{MaxBytes: -1}, "MaxBytes is -1"},
-		{memory.Options{Shards: -1}, "Shards is -1; give 1 to 4096"},
-		{memory.Options{Shards: 5000}, "Shards is 5000"},
+		{memory.Options{Stripes: -1}, "Stripes is -1; give 1 to 4096"},
+		{memory.Options{Stripes: 5000}, "Stripes is 5000"},
 	} {
 		s, err := memory.New(c.options)
 		switch {

@@ -23,7 +23,7 @@ func TestOnlyFreshStatesAreForgotten(t *testing.T) {
 		sluice.Concurrency{Max: 5, TTL: time.Second},
 	} {
 		now := int64(start)
-		s := open(t, &now, Options{Shards: 1})
+		s := open(t, &now, Options{Stripes: 1})
 		l := sluice.MustLimit("sweep", a)
 		const keys = 200
 		until := make([]int64, keys) // when each is fresh again
@@ -36,10 +36,10 @@ func TestOnlyFreshStatesAreForgotten(t *testing.T) {
 			}
 			until[i] = now + micros(d.ResetAfter)
 		}
-		sh := &s.shards[0]
+		sp := &s.stripes[0]
 		for now < start+micros(4*time.Second) {
 			now += 10_000
-			sh.giveUpAll(now)
+			sp.giveUpAll(now)
 			live := 0
 			for i := range keys {
 				if until[i] <= now {
@@ -51,7 +51,7 @@ func TestOnlyFreshStatesAreForgotten(t *testing.T) {
 					t.Fatalf("%v, key %d, %dµs before it is fresh: %+v, %v", l, i, until[i]-now, d, err)
 				}
 			}
-			if n := int(s.Stats().Keys); n < live || n > live && sh.old == nil {
+			if n := int(s.Stats().Keys); n < live || n > live && sp.old == nil {
 				t.Fatalf("%v: %d keys, of which %d are not fresh", l, n, live)
 			}
 		}
@@ -66,7 +66,7 @@ func TestOnlyFreshStatesAreForgotten(t *testing.T) {
 func TestSweepsAndShrinks(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
-	s := open(t, &now, Options{Shards: 4})
+	s := open(t, &now, Options{Stripes: 4})
 	empty := s.Stats().Bytes
 	l := brief("shrink", 5)
 	const keys = 15_000
@@ -89,7 +89,7 @@ func TestKeysComeWhileATableShrinks(t *testing.T) {
 	t.Parallel()
 	for _, left := range []int{1, 300} {
 		now := int64(start)
-		s := open(t, &now, Options{Shards: 1})
+		s := open(t, &now, Options{Stripes: 1})
 		old, kept := brief("old", 5), lasting("kept", 5)
 		for i := range 20_000 {
 			take(t, s, old, numbered(i), 1)
@@ -98,15 +98,15 @@ func TestKeysComeWhileATableShrinks(t *testing.T) {
 			take(t, s, kept, numbered(i), 1)
 		}
 		now += micros(time.Minute)
-		sh := &s.shards[0]
-		large := sh.now.size
+		sp := &s.stripes[0]
+		large := sp.now.size
 		// A pass over the table begins when all but a few states are fresh, and lasts until
 		// another table begins.
-		sh.sweepAt = 0
-		for sh.old == nil && sh.now.size == large {
-			sh.lock()
-			sh.sweep(sweepEntries, 0, now)
-			sh.unlock()
+		sp.sweepAt = 0
+		for sp.old == nil && sp.now.size == large {
+			sp.lock()
+			sp.sweep(sweepEntries, 0, now)
+			sp.unlock()
 		}
 		for i := range 20_000 {
 			if d := take(t, s, kept, numbered(left+i), 2); !d.Allowed || d.Overflow || d.Remaining != 3 {
@@ -131,7 +131,7 @@ func TestKeysComeWhileATableShrinks(t *testing.T) {
 func TestBansAreSwept(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
-	s := open(t, &now, Options{Shards: 1})
+	s := open(t, &now, Options{Stripes: 1})
 	l := brief("bans", 1)
 	terms := &sluice.Ban{After: 2, For: time.Second}
 	for i := range 2000 {

@@ -15,7 +15,7 @@ type entry struct {
 	key half
 	// tag is the second half: 40 bits of hash, 23 of a version, and the lock bit.
 	tag half
-	// Only the holder of the lock bit may use state, or the holder of the shard's mutex once it
+	// Only the holder of the lock bit may use state, or the holder of the stripe's mutex once it
 	// has found the bit clear.
 	state algo.State
 }
@@ -82,7 +82,7 @@ const betweenLooks = 32
 // unlock clears the lock bit.
 func (e *entry) unlock(tag uint64) { e.tag.Store(tag) }
 
-// hold waits until the lock bit is clear. In a frozen shard, a decision that takes the bit
+// hold waits until the lock bit is clear. In a frozen stripe, a decision that takes the bit
 // afterwards clears it at once.
 func (e *entry) hold() {
 	for spins := 1; e.tag.Load()&lockBit != 0; spins++ {
@@ -92,8 +92,8 @@ func (e *entry) hold() {
 	}
 }
 
-// retag changes the tag of an entry in a frozen shard. A goroutine may have just taken the lock
-// bit, and not yet seen that the shard is frozen. It must find its bit again to clear it, so retag
+// retag changes the tag of an entry in a frozen stripe. A goroutine may have just taken the lock
+// bit, and not yet seen that the stripe is frozen. It must find its bit again to clear it, so retag
 // never overwrites a lock bit.
 func (e *entry) retag(tag uint64) {
 	for {
@@ -104,14 +104,14 @@ func (e *entry) retag(tag uint64) {
 	}
 }
 
-// put fills an entry of a published table in a frozen shard.
+// put fills an entry of a published table in a frozen stripe.
 func (e *entry) put(key, tag uint64, state algo.State) {
 	e.retag(tag)
 	e.key.Store(key)
 	e.state = state
 }
 
-// empty empties an entry of a published table in a frozen shard.
+// empty empties an entry of a published table in a frozen stripe.
 func (e *entry) empty() { e.put(0, 0, algo.State{}) }
 
 // table is an open-addressing table with linear probing, whose entries are in the order of their
@@ -124,7 +124,7 @@ type table struct {
 	_       [64]byte // separates what all decisions read from what each new key writes
 	used    int
 	// published says that decisions may search the table with only an entry locked. Before, only
-	// the holder of the shard's mutex uses it, and writes without atomics.
+	// the holder of the stripe's mutex uses it, and writes without atomics.
 	published bool
 }
 
@@ -182,7 +182,7 @@ func (t *table) find(from int, key, tag uint64) (i int, ok bool) {
 }
 
 // insert puts a key at a position that find returned, and moves the following keys. It returns
-// whether the table had room. Like remove, it needs the shard frozen.
+// whether the table had room. Like remove, it needs the stripe frozen.
 func (t *table) insert(i int, key, tag uint64, state algo.State) bool {
 	end := i
 	for t.entries[end].key.Load() != 0 {
@@ -194,7 +194,7 @@ func (t *table) insert(i int, key, tag uint64, state algo.State) bool {
 	t.used++
 	if !t.published {
 		copy(t.entries[i+1:end+1], t.entries[i:end])
-		// A decision that has not yet seen that the shard is frozen may have locked the entry from which
+		// A decision that has not yet seen that the stripe is frozen may have locked the entry from which
 		// the tag comes.
 		t.entries[i] = entry{half(key), half(tag &^ lockBit), state}
 		return true

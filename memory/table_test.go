@@ -83,15 +83,15 @@ func TestFullTable(t *testing.T) {
 	}
 }
 
-// TestShardAgainstMap adds and removes keys while their table is moved into others of random
+// TestStripeAgainstMap adds and removes keys while their table is moved into others of random
 // sizes, a few entries at a time.
-func TestShardAgainstMap(t *testing.T) {
+func TestStripeAgainstMap(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
 		now := int64(start)
-		s := open(t, &now, Options{Shards: 1})
-		v := s.version(lasting("shard", 1000))
-		sh := &s.shards[0]
+		s := open(t, &now, Options{Stripes: 1})
+		v := s.version(lasting("stripe", 1000))
+		sp := &s.stripes[0]
 		r := rand.New(rand.NewPCG(seed, 1))
 		firsts := make([]uint64, 600)
 		for i := range firsts {
@@ -99,40 +99,40 @@ func TestShardAgainstMap(t *testing.T) {
 		}
 		model := make(map[modelKey]uint64)
 		for i := range 6000 {
-			sh.lock()
+			sp.lock()
 			id := modelKey{firsts[r.IntN(len(firsts))], uint64(r.IntN(2))}
-			p := location{id.key, makeTag(id.hash<<hashShift, v.index), v, sh}
-			e := sh.lookup(&p)
+			p := location{id.key, makeTag(id.hash<<hashShift, v.index), v, sp}
+			e := sp.lookup(&p)
 			want, ok := model[id]
 			if (e != nil) != ok || ok && e.state.V != want {
 				t.Fatalf("seed %d, step %d: found %v, want %v", seed, i, e, ok)
 			}
 			switch n := r.IntN(10); {
 			case n < 5 && e == nil:
-				if e = sh.add(&p, now, false); e == nil {
+				if e = sp.add(&p, now, false); e == nil {
 					t.Fatalf("seed %d, step %d: no room for a key, with %d", seed, i, len(model))
 				}
 				e.state = algo.State{T: now, V: uint64(i + 1)}
 				model[id] = uint64(i + 1)
 			case n < 7 && e != nil:
-				sh.remove(&p)
+				sp.remove(&p)
 				delete(model, id)
-			case n == 7 && sh.old == nil:
+			case n == 7 && sp.old == nil:
 				size := uint64(len(model))*2 + uint64(r.IntN(2000))
 				if s.grow(tableBytes(size + firstSize)) {
-					sh.resize(size + firstSize)
+					sp.resize(size + firstSize)
 				}
 			case n == 8:
-				if sh.worked = 0; sh.old != nil {
-					sh.move(1+r.IntN(40), now)
+				if sp.worked = 0; sp.old != nil {
+					sp.move(1+r.IntN(40), now)
 				} else {
-					sh.sweep(r.IntN(10), 0, now)
+					sp.sweep(r.IntN(10), 0, now)
 				}
 			}
-			if sh.keys() != len(model) {
-				t.Fatalf("seed %d, step %d: %d keys, want %d", seed, i, sh.keys(), len(model))
+			if sp.keys() != len(model) {
+				t.Fatalf("seed %d, step %d: %d keys, want %d", seed, i, sp.keys(), len(model))
 			}
-			sh.unlock()
+			sp.unlock()
 			if i%100 == 0 {
 				checkInvariants(t, s)
 			}

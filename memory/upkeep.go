@@ -20,10 +20,10 @@ const (
 	nearEntries  = 8
 	nearMost     = 4
 	fruitless    = 16
-	// quickUpkeep is how many microseconds pass, in a shard, between the upkeeps of fast
+	// quickUpkeep is how many microseconds pass, in a stripe, between the upkeeps of fast
 	// decisions.
 	quickUpkeep = 100
-	// unvisited is how many microseconds upkeep must be overdue until other shards do it.
+	// unvisited is how many microseconds upkeep must be overdue until other stripes do it.
 	unvisited = 10_000
 )
 
@@ -39,11 +39,11 @@ const (
 )
 
 // stay returns how many microseconds a state stays after it has become equal to a fresh one.
-func (sh *shard) stay() int64 {
+func (sp *stripe) stay() int64 {
 	switch {
-	case sh.refused || sh.store.isShort():
+	case sp.refused || sp.store.isShort():
 		return 0
-	case sh.isSparse():
+	case sp.isSparse():
 		return briefStay
 	default:
 		return longStay
@@ -51,13 +51,13 @@ func (sh *shard) stay() int64 {
 }
 
 // isCrowded reports whether the table will soon have to grow.
-func (sh *shard) isCrowded() bool {
-	return uint64(sh.now.used)*crowdDen >= sh.now.size*crowdNum
+func (sp *stripe) isCrowded() bool {
+	return uint64(sp.now.used)*crowdDen >= sp.now.size*crowdNum
 }
 
 // isSparse reports whether the table could be smaller, with fewer states that equal fresh ones.
-func (sh *shard) isSparse() bool {
-	return sh.now.size > 16*firstSize && uint64(sh.now.used) < sh.now.size/4
+func (sp *stripe) isSparse() bool {
+	return sp.now.size > 16*firstSize && uint64(sp.now.used) < sp.now.size/4
 }
 
 // isShort reports whether three quarters of the memory are taken, or limits are made on the fly.
@@ -66,48 +66,48 @@ func (s *Store) isShort() bool {
 }
 
 // upkeep moves a few entries of the old table if there is one, and otherwise sweeps a few entries.
-func (sh *shard) upkeep(now int64) {
-	sh.worked = 0
-	if sh.old != nil {
-		sh.move(moveEntries, now)
+func (sp *stripe) upkeep(now int64) {
+	sp.worked = 0
+	if sp.old != nil {
+		sp.move(moveEntries, now)
 	} else {
-		sh.sweep(sweepEntries, sh.stay(), now)
+		sp.sweep(sweepEntries, sp.stay(), now)
 	}
 }
 
-// tryUpkeep does some upkeep after a fast decision. It does nothing if the shard is locked.
-func (sh *shard) tryUpkeep(now int64) {
-	if !sh.mu.TryLock() {
+// tryUpkeep does some upkeep after a fast decision. It does nothing if the stripe is locked.
+func (sp *stripe) tryUpkeep(now int64) {
+	if !sp.mu.TryLock() {
 		return // another goroutine does it
 	}
-	sh.frozen.Store(true)
-	sh.scheduleUpkeep(now)
-	if !sh.closed {
-		sh.upkeep(now)
+	sp.frozen.Store(true)
+	sp.scheduleUpkeep(now)
+	if !sp.closed {
+		sp.upkeep(now)
 	}
-	sh.unlock()
-	sh.store.tend(sh, now)
+	sp.unlock()
+	sp.store.tend(sp, now)
 }
 
-// tend does upkeep in a shard that nobody visits, after upkeep in a shard that somebody visits.
-// Without it, an idle store would keep the memory of shards to which no request comes.
-func (s *Store) tend(visited *shard, now int64) {
-	sh := &s.shards[s.tended.Add(1)%uint64(len(s.shards))]
-	if sh == visited || now-sh.nextUpkeep.Load() < unvisited || !sh.mu.TryLock() {
+// tend does upkeep in a stripe that nobody visits, after upkeep in a stripe that somebody visits.
+// Without it, an idle store would keep the memory of stripes to which no request comes.
+func (s *Store) tend(visited *stripe, now int64) {
+	sp := &s.stripes[s.tended.Add(1)%uint64(len(s.stripes))]
+	if sp == visited || now-sp.nextUpkeep.Load() < unvisited || !sp.mu.TryLock() {
 		return
 	}
-	sh.frozen.Store(true)
-	sh.nextUpkeep.Store(now)
-	if !sh.closed {
-		sh.upkeep(now)
+	sp.frozen.Store(true)
+	sp.nextUpkeep.Store(now)
+	if !sp.closed {
+		sp.upkeep(now)
 	}
-	sh.unlock()
+	sp.unlock()
 }
 
 // scheduleUpkeep sets when upkeep is next due, and checks the wall clock.
-func (sh *shard) scheduleUpkeep(now int64) {
-	sh.nextUpkeep.Store(now + quickUpkeep)
-	sh.store.followWall()
+func (sp *stripe) scheduleUpkeep(now int64) {
+	sp.nextUpkeep.Store(now + quickUpkeep)
+	sp.store.followWall()
 }
 
 // followWall moves the store's clock forward if the wall clock is ahead.
@@ -120,37 +120,37 @@ func (s *Store) followWall() {
 
 // makeRoom prepares for one more key: it continues or begins a growth, or sweeps. It returns
 // whether there is room.
-func (sh *shard) makeRoom(key uint64, now int64) bool {
-	sh.worked = 0
-	if sh.old != nil {
-		sh.move(moveEntries, now)
+func (sp *stripe) makeRoom(key uint64, now int64) bool {
+	sp.worked = 0
+	if sp.old != nil {
+		sp.move(moveEntries, now)
 	} else {
-		sh.relieve(key, now)
+		sp.relieve(key, now)
 	}
-	if sh.old == nil && uint64(sh.now.used)*loadDen >= sh.now.size*loadNum {
-		sh.expand(now)
+	if sp.old == nil && uint64(sp.now.used)*loadDen >= sp.now.size*loadNum {
+		sp.expand(now)
 	}
-	if uint64(sh.keys())*fullDen < sh.now.size*fullNum {
+	if uint64(sp.keys())*fullDen < sp.now.size*fullNum {
 		return true
 	}
-	if sh.old != nil {
-		return sh.keys() < sh.now.used+len(sh.now.entries) // both tables still have room
+	if sp.old != nil {
+		return sp.keys() < sp.now.used+len(sp.now.entries) // both tables still have room
 	}
-	sh.sweep(sweepEntries, 0, now)
-	return uint64(sh.now.used)*fullDen < sh.now.size*fullNum
+	sp.sweep(sweepEntries, 0, now)
+	return uint64(sp.now.used)*fullDen < sp.now.size*fullNum
 }
 
 // expand begins a growth, if there is memory for it.
-func (sh *shard) expand(now int64) {
-	size := sh.now.size
+func (sp *stripe) expand(now int64) {
+	size := sp.now.size
 	steps := []uint64{size / 4 * 3, size / 4}
 	if size <= 1024 {
 		steps = []uint64{size, size / 2}
 	}
 	for _, more := range steps {
-		if sh.refused = !sh.store.grow(tableBytes(size + more)); !sh.refused {
-			sh.resize(size + more)
-			sh.move(moveEntries, now)
+		if sp.refused = !sp.store.grow(tableBytes(size + more)); !sp.refused {
+			sp.resize(size + more)
+			sp.move(moveEntries, now)
 			return
 		}
 	}
@@ -158,26 +158,26 @@ func (sh *shard) expand(now int64) {
 
 // relieve sweeps the entries at the home of a new key, if memory is short, or if both the table and
 // these entries are crowded. The homes of new keys are evenly spread, so no part of a table fills up.
-func (sh *shard) relieve(key uint64, now int64) {
-	stay := min(sh.stay(), briefStay)
-	if sh.pinned || sh.old != nil || stay > 0 && !sh.isCrowded() {
+func (sp *stripe) relieve(key uint64, now int64) {
+	stay := min(sp.stay(), briefStay)
+	if sp.pinned || sp.old != nil || stay > 0 && !sp.isCrowded() {
 		return
 	}
-	t := sh.now
+	t := sp.now
 	at := t.home(key)
 	n := min(nearEntries, len(t.entries)-at)
 	if stay > 0 && !t.isRun(at, n/2) {
 		return
 	}
-	if sh.inVain >= fruitless {
-		if sh.inVain++; sh.inVain%4 != 0 {
+	if sp.inVain >= fruitless {
+		if sp.inVain++; sp.inVain%4 != 0 {
 			return
 		}
 	}
-	removed := sh.sweepRun(at, n, nearMost, stay, now)
-	sh.worked += n
-	if sh.inVain++; removed > 0 {
-		sh.inVain = 0
+	removed := sp.sweepRun(at, n, nearMost, stay, now)
+	sp.worked += n
+	if sp.inVain++; removed > 0 {
+		sp.inVain = 0
 	}
 }
 
@@ -191,35 +191,35 @@ func (s *Store) grow(n int64) bool {
 }
 
 // resize begins to move all keys into a table of another size, whose bytes the caller has taken.
-func (sh *shard) resize(size uint64) {
-	sh.old, sh.oldest, sh.moved = sh.now, 0, 0
-	sh.now = newTable(size)
-	sh.sweepAt = 0
+func (sp *stripe) resize(size uint64) {
+	sp.old, sp.oldest, sp.moved = sp.now, 0, 0
+	sp.now = newTable(size)
+	sp.sweepAt = 0
 }
 
 // move moves the keys of the next n entries of the old table. While a table shrinks, move drops
 // the states that may be given up.
-func (sh *shard) move(n int, now int64) {
-	old, t := sh.old, sh.now
-	shrinks := !sh.pinned && t.size < old.size
+func (sp *stripe) move(n int, now int64) {
+	old, t := sp.old, sp.now
+	shrinks := !sp.pinned && t.size < old.size
 	for old.used > 0 {
-		e := &old.entries[sh.oldest]
+		e := &old.entries[sp.oldest]
 		key := e.key.Load()
 		// Keys that share the first half of their identity move together.
-		if n--; n < 0 && (key != sh.moved || key == 0) {
+		if n--; n < 0 && (key != sp.moved || key == 0) {
 			return
 		}
-		sh.oldest++
-		sh.worked++
+		sp.oldest++
+		sp.worked++
 		if key == 0 {
 			continue
 		}
 		e.hold()
-		sh.moved = key
+		sp.moved = key
 		old.used--
 		tag := e.tag.Load()
-		if shrinks && sh.spare(e, briefStay, now) {
-			sh.giveUp(e, now)
+		if shrinks && sp.spare(e, briefStay, now) {
+			sp.giveUp(e, now)
 		} else {
 			i, _ := t.find(t.home(key), key, tag)
 			if !t.insert(i, key, tag, e.state) {
@@ -228,40 +228,40 @@ func (sh *shard) move(n int, now int64) {
 		}
 		e.retag(0) // no decision can lock it any more
 	}
-	sh.store.bytes.Add(-old.bytes())
-	sh.old = nil
-	sh.publish(t)
+	sp.store.bytes.Add(-old.bytes())
+	sp.old = nil
+	sp.publish(t)
 }
 
 // sweep goes through the next n entries, and removes each that has stayed for long enough. It
 // returns how many it has removed. It begins to shrink a table that is almost empty.
-func (sh *shard) sweep(n int, stay, now int64) (removed int) {
-	if sh.pinned || sh.old != nil {
+func (sp *stripe) sweep(n int, stay, now int64) (removed int) {
+	if sp.pinned || sp.old != nil {
 		return 0
 	}
-	for n = min(n, len(sh.now.entries)); n > 0 && sh.old == nil; {
-		run := min(n, len(sh.now.entries)-sh.sweepAt)
-		removed += sh.sweepRun(sh.sweepAt, run, run, stay, now)
-		sh.worked += run
+	for n = min(n, len(sp.now.entries)); n > 0 && sp.old == nil; {
+		run := min(n, len(sp.now.entries)-sp.sweepAt)
+		removed += sp.sweepRun(sp.sweepAt, run, run, stay, now)
+		sp.worked += run
 		n -= run
-		if sh.sweepAt += run; sh.sweepAt == len(sh.now.entries) {
-			sh.sweepAt = 0
-			sh.shrink()
+		if sp.sweepAt += run; sp.sweepAt == len(sp.now.entries) {
+			sp.sweepAt = 0
+			sp.shrink()
 		}
 	}
 	return removed
 }
 
 // giveUp releases what an entry refers to, before it is removed because it is spare.
-func (sh *shard) giveUp(e *entry, now int64) {
-	sh.gaveUp = max(sh.gaveUp, now)
-	sh.drop(e)
+func (sp *stripe) giveUp(e *entry, now int64) {
+	sp.gaveUp = max(sp.gaveUp, now)
+	sp.drop(e)
 }
 
 // sweepRun is sweep for the n entries at position i, of which it removes at most some. The entries
 // behind a removed one close the gap.
-func (sh *shard) sweepRun(i, n, most int, stay, now int64) (removed int) {
-	t := sh.now
+func (sp *stripe) sweepRun(i, n, most int, stay, now int64) (removed int) {
+	t := sp.now
 	next := i + n
 	gap := -1 // the first of the entries that became free and are not yet emptied
 	for ; i < next || gap >= 0; i++ {
@@ -270,8 +270,8 @@ func (sh *shard) sweepRun(i, n, most int, stay, now int64) (removed int) {
 		switch {
 		case key == 0:
 			gap = t.emptyTo(gap, i)
-		case i < next && removed < most && sh.spare(e, stay, now):
-			sh.giveUp(e, now)
+		case i < next && removed < most && sp.spare(e, stay, now):
+			sp.giveUp(e, now)
 			removed++
 			if gap < 0 {
 				gap = i
@@ -291,9 +291,9 @@ func (sh *shard) sweepRun(i, n, most int, stay, now int64) (removed int) {
 
 // shrink begins to move the keys of a table that is less than an eighth full. The new table has
 // room for the keys that arrive during the move: one for each moveEntries entries of the old one.
-func (sh *shard) shrink() {
-	size := max(firstSize, 2*(uint64(sh.now.used)+uint64(len(sh.now.entries))/moveEntries))
-	if sh.now.size > 16*firstSize && uint64(sh.now.used) < sh.now.size/8 && sh.store.grow(tableBytes(size)) {
-		sh.resize(size)
+func (sp *stripe) shrink() {
+	size := max(firstSize, 2*(uint64(sp.now.used)+uint64(len(sp.now.entries))/moveEntries))
+	if sp.now.size > 16*firstSize && uint64(sp.now.used) < sp.now.size/8 && sp.store.grow(tableBytes(size)) {
+		sp.resize(size)
 	}
 }

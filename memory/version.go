@@ -17,12 +17,12 @@ type version struct {
 	bucket *algo.Bucket // nil unless it is a token bucket without warm-up
 	id     [2]uint64    // Limit.ID
 	index  uint64
-	// retired is set when the index is given up. All shards are locked then.
+	// retired is set when the index is given up. All stripes are locked then.
 	retired atomic.Bool
 	// algorithm is the part of id that does not come from the name.
 	algorithm uint64
 	_         [64]byte // separates fields that are read often from entries, which is written often
-	// entries counts the entries that refer to the version, with shard.uncounted of all shards.
+	// entries counts the entries that refer to the version, with stripe.uncounted of all stripes.
 	entries atomic.Int64
 }
 
@@ -118,13 +118,13 @@ func (vs *versions) keep(l *sluice.Limit) *version {
 	return v
 }
 
-// retire gives up the versions to which no entry refers. With all shards locked, no goroutine adds
+// retire gives up the versions to which no entry refers. With all stripes locked, no goroutine adds
 // an entry that refers to such a version. Later requests see the retired mark.
 func (s *Store) retire() {
 	vs := &s.versions
-	for i := range s.shards {
-		s.shards[i].lock()
-		s.shards[i].settleCount()
+	for i := range s.stripes {
+		s.stripes[i].lock()
+		s.stripes[i].settleCount()
 	}
 	all := *vs.byID.Load()
 	for l, v := range vs.byLimit {
@@ -140,7 +140,7 @@ func (s *Store) retire() {
 			vs.cache[i].CompareAndSwap(v, nil)
 		}
 	}
-	for i := range s.shards {
-		s.shards[i].unlock()
+	for i := range s.stripes {
+		s.stripes[i].unlock()
 	}
 }

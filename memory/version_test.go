@@ -15,7 +15,7 @@ import (
 func TestVersionsRetire(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
-	s := open(t, &now, Options{Shards: 4})
+	s := open(t, &now, Options{Stripes: 4})
 	lasts := lasting("lasts", 5)
 	take(t, s, lasts, numbered(0), 1)
 	most := int64(0)
@@ -46,7 +46,7 @@ func TestVersionsRetire(t *testing.T) {
 func TestLimitMadeForEachRequest(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
-	s := open(t, &now, Options{Shards: 4})
+	s := open(t, &now, Options{Stripes: 4})
 	for i := range 20_000 {
 		l := lasting("same", 1_000_000)
 		if d := take(t, s, l, numbered(0), 1); d.Remaining != int64(1_000_000-i-1) {
@@ -63,7 +63,7 @@ func TestLimitMadeForEachRequest(t *testing.T) {
 func TestRetiredVersionIsRegisteredAgain(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
-	s := open(t, &now, Options{Shards: 1})
+	s := open(t, &now, Options{Stripes: 1})
 	l := lasting("late", 5)
 	for _, ask := range []func() error{
 		func() error {
@@ -108,7 +108,7 @@ func TestRetiredVersionIsRegisteredAgain(t *testing.T) {
 func TestBatchesOfManyNewLimitsAreDecided(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
-	s := open(t, &now, Options{Shards: 4})
+	s := open(t, &now, Options{Stripes: 4})
 	const batches, limits = 4, 1000
 	done := make(chan error, batches)
 	for g := range batches {
@@ -144,7 +144,7 @@ func TestBatchesOfManyNewLimitsAreDecided(t *testing.T) {
 // limits are kept.
 func TestLimitsComeAndGoConcurrently(t *testing.T) {
 	t.Parallel()
-	s, err := New(Options{Shards: 4, Clock: func() int64 { return start }})
+	s, err := New(Options{Stripes: 4, Clock: func() int64 { return start }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func TestDescriptorsDecideAsInMemory(t *testing.T) {
 	server := redistest.Start(t)
 	client := adapters.Rueidis.Dial(t, adapters.ToSocket(server))
 	clock := storetest.NewClock()
-	inMemory, err := memory.New(memory.Options{MaxBytes: 1 << 20, Shards: 1, Clock: clock.Now})
+	inMemory, err := memory.New(memory.Options{MaxBytes: 1 << 20, Stripes: 1, Clock: clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

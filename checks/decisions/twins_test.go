@@ -81,7 +81,7 @@ func newTwins(t *testing.T, client redisstore.Client, seed uint64, change ...str
 	t.Helper()
 	w := &twins{T: t, rng: rand.New(rand.NewPCG(seed, 1)), now: 1_750_000_000_000_000 + int64(seed)*999_983}
 	var err error
-	if w.memory, err = memory.New(memory.Options{Shards: 1, Clock: func() int64 { return w.now }}); err != nil {
+	if w.memory, err = memory.New(memory.Options{Stripes: 1, Clock: func() int64 { return w.now }}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.memory.Close() })

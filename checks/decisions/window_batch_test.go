@@ -86,7 +86,7 @@ func walkBatches(t *testing.T, client redisstore.Client, prefix string, seed uin
 	for _, l := range w.limits {
 		w.units = append(w.units, windowPeriod(l))
 	}
-	inMemory, err := memory.New(memory.Options{MaxBytes: 1 << 20, Shards: 1, Clock: w.clock.Now})
+	inMemory, err := memory.New(memory.Options{MaxBytes: 1 << 20, Stripes: 1, Clock: w.clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -184,7 +184,7 @@ func newWindowWalk(t *testing.T, client redisstore.Client, name string, as []slu
 	}
 	// All of them: near the beginning of a month and of daylight saving.
 	w.clock.Advance(time.Duration(w.rng.Int64N(120 * 24 * int64(time.Hour))))
-	inMemory, err := memory.New(memory.Options{MaxBytes: 1 << 20, Shards: 1, Clock: w.clock.Now})
+	inMemory, err := memory.New(memory.Options{MaxBytes: 1 << 20, Stripes: 1, Clock: w.clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,7 +79,7 @@ func newPlayer(t *rapid.T, subjects ...subject) *player {
 	p.now = time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 	p.now += rapid.Int64Range(0, int64(day/time.Microsecond)).Draw(t, "start")
 	p.high = p.now
-	store, err := memory.New(memory.Options{MaxBytes: 1 << 20, Shards: 1, Clock: func() int64 { return p.now }})
+	store, err := memory.New(memory.Options{MaxBytes: 1 << 20, Stripes: 1, Clock: func() int64 { return p.now }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func record(t *testing.T, s *subject, p plan, wrap func(sluice.Store) sluice.Sto
 	random := rand.New(rand.NewPCG(p.seed, 1))
 	r.now.Store(start + random.Int64N(2*length))
 	reads := rand.Uint64()
-	store, err := memory.New(memory.Options{MaxBytes: 4 << 20, Shards: 1 + int(p.seed%2), Clock: func() int64 {
+	store, err := memory.New(memory.Options{MaxBytes: 4 << 20, Stripes: 1 + int(p.seed%2), Clock: func() int64 {
 		// Other callers run while an entry or a shard is locked.
 		if n := atomic.AddUint64(&reads, 0x9e3779b97f4a7c15); n>>62 == 0 {
 			runtime.Gosched()

@@ -14,7 +14,7 @@ func TestFloodForgetsNoDebt(t *testing.T) {
 	for name, deny := range map[string]bool{"deny": true, "share": false} {
 		t.Run(name, func(t *testing.T) {
 			now := int64(1_700_000_000_000_000)
-			store, err := memory.New(memory.Options{MaxBytes: 1 << 20, Shards: 1, DenyWhenFull: deny, Clock: func() int64 { return now }})
+			store, err := memory.New(memory.Options{MaxBytes: 1 << 20, Stripes: 1, DenyWhenFull: deny, Clock: func() int64 { return now }})
 			if err != nil {
 				t.Fatal(err)
 			}

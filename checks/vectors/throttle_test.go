@@ -275,7 +275,7 @@ func throttleOwnStore(w *world) {
 type forgetful struct{ sluice.Store }
 
 func (f forgetful) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, error) {
-	empty, err := memory.New(memory.Options{MaxBytes: 1 << 20, Shards: 1})
+	empty, err := memory.New(memory.Options{MaxBytes: 1 << 20, Stripes: 1})
 	if err != nil {
 		return sluice.Decision{}, err
 	}

@@ -228,18 +228,18 @@ var ofStores = []mutation{
 		"gate TestANoisyKeyDoesNotFillTheQueue",
 	},
 	{
-		"a denied key stays denied when keys fill the table", "memory/shard.go",
-		"		return p.FreshState(e.state, max(0, now-stay)) && p.FreshState(e.state, now)", "		return p.FreshState(e.state, max(0, now-stay)) && p.FreshState(e.state, now) || sh.refused",
+		"a denied key stays denied when keys fill the table", "memory/stripe.go",
+		"		return p.FreshState(e.state, max(0, now-stay)) && p.FreshState(e.state, now)", "		return p.FreshState(e.state, max(0, now-stay)) && p.FreshState(e.state, now) || sp.refused",
 		"memory TestDeniedKeyStaysDenied",
 	},
 	{
 		"only states that equal a fresh one are forgotten, also while a table shrinks", "memory/upkeep.go",
-		"		if shrinks && sh.spare(e, briefStay, now) {", "		if shrinks {",
+		"		if shrinks && sp.spare(e, briefStay, now) {", "		if shrinks {",
 		"memory TestOnlyFreshStatesAreForgotten",
 	},
 	{
-		"an idle store becomes small again, also in shards that nobody visits", "memory/upkeep.go",
-		"	if sh == visited || now-sh.nextUpkeep.Load() < unvisited || !sh.mu.TryLock() {", "	if sh == visited || now-sh.nextUpkeep.Load() < 1<<50 || !sh.mu.TryLock() {",
+		"an idle store becomes small again, also in stripes that nobody visits", "memory/upkeep.go",
+		"	if sp == visited || now-sp.nextUpkeep.Load() < unvisited || !sp.mu.TryLock() {", "	if sp == visited || now-sp.nextUpkeep.Load() < 1<<50 || !sp.mu.TryLock() {",
 		"memory TestIdleStoreShrinks",
 	},
 	{

@@ -53,7 +53,7 @@ type observed struct {
 
 func newObserved(t *testing.T, o gate.Options, rules ...policy.Rule) *observed {
 	t.Helper()
-	m, err := memory.New(memory.Options{Shards: 1, Clock: func() int64 { return time.Now().UnixMicro() }})
+	m, err := memory.New(memory.Options{Stripes: 1, Clock: func() int64 { return time.Now().UnixMicro() }})
 	if err != nil {
 		t.Fatal(err)
 	}
