@@ -115,8 +115,8 @@ func (c callContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// entry is a decision that has been carried out up to the moment when the call may be handled.
-type entry struct {
+// entered is a decision about a call, carried out up to the moment when the call may be handled.
+type entered struct {
 	verdict   policy.Verdict
 	took      time.Duration // to decide
 	admission *gate.Admission
@@ -124,13 +124,13 @@ type entry struct {
 }
 
 // enter decides about a call, and waits as the verdict demands. most is the longest delay that the
-// caller accepts. The caller must conclude the entry.
-func (s *side) enter(c *Call, most time.Duration) *entry {
+// caller accepts. The caller must conclude what enter returns.
+func (s *side) enter(c *Call, most time.Duration) *entered {
 	var began time.Time
 	if s.onVerdict != nil {
 		began = time.Now()
 	}
-	e := &entry{verdict: s.decider.decide(c, most)}
+	e := &entered{verdict: s.decider.decide(c, most)}
 	if s.onVerdict != nil {
 		e.took = time.Since(began)
 	}
@@ -144,8 +144,8 @@ func (s *side) enter(c *Call, most time.Duration) *entry {
 	return e
 }
 
-// conclude reports an entry. It returns an error if the caller has gone away meanwhile.
-func (s *side) conclude(c *Call, e *entry) error {
+// conclude reports a decision that was carried out. It returns an error if the caller has gone away meanwhile.
+func (s *side) conclude(c *Call, e *entered) error {
 	v := &e.verdict
 	if s.onVerdict != nil {
 		s.onVerdict(c, v, e.took)

@@ -67,7 +67,7 @@ func (c *compiler) policy() (*Policy, error) {
 			c.addDescriptor(p, r)
 		} else {
 			for j := range r.match.patterns {
-				p.index.add(newEntry(i, j), &r.match.patterns[j], r.match)
+				p.index.add(newPatternID(i, j), &r.match.patterns[j], r.match)
 			}
 		}
 		collectHeaders(headers, &r.WhenLimited)

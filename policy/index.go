@@ -7,13 +7,13 @@ import (
 	"github.com/sluicehq/sluice/policy/internal/patterns"
 )
 
-// entry identifies a pattern of a rule by the numbers of both.
-type entry uint64
+// patternID identifies a pattern of a rule by the numbers of both.
+type patternID uint64
 
-func newEntry(rule, pattern int) entry { return entry(rule)<<32 | entry(pattern) }
+func newPatternID(rule, pattern int) patternID { return patternID(rule)<<32 | patternID(pattern) }
 
-func (e entry) rule() int    { return int(e >> 32) }
-func (e entry) pattern() int { return int(e & 0xffffffff) }
+func (id patternID) rule() int    { return int(id >> 32) }
+func (id patternID) pattern() int { return int(id & 0xffffffff) }
 
 // index finds the rules whose host and path match, without looking at the others. It is a trie of path
 // segments for each host. It does not check methods, values and other conditions; see matcher.matches.
@@ -36,29 +36,29 @@ type node struct {
 }
 
 type deepPattern struct {
-	entry    entry
+	id       patternID
 	segments []patterns.Segment // from the "**"
 }
 
-// leaf holds entries. An entry that needs one of several exact values of a header, cookie, parameter or
+// leaf holds patterns. A pattern that needs one of several exact values of a header, cookie, parameter or
 // attribute is found by that value.
 type leaf struct {
-	plain   []entry
+	plain   []patternID
 	byValue []valueLeaf
 }
 
 type valueLeaf struct {
 	source Source
 	name   string
-	values map[string][]entry
+	values map[string][]patternID
 }
 
-func (ix *index) add(e entry, p *patterns.Pattern, m *matcher) {
+func (ix *index) add(id patternID, p *patterns.Pattern, m *matcher) {
 	if len(m.hosts) == 0 {
 		if ix.any == nil {
 			ix.any = &node{}
 		}
-		ix.any.add(e, p.Segments, m)
+		ix.any.add(id, p.Segments, m)
 	}
 	for _, h := range m.hosts {
 		table, key := &ix.exact, h
@@ -74,18 +74,18 @@ func (ix *index) add(e entry, p *patterns.Pattern, m *matcher) {
 			n = &node{}
 			(*table)[key] = n
 		}
-		n.add(e, p.Segments, m)
+		n.add(id, p.Segments, m)
 	}
 }
 
-func (n *node) add(e entry, segments []patterns.Segment, m *matcher) {
+func (n *node) add(id patternID, segments []patterns.Segment, m *matcher) {
 	for i, s := range segments {
 		switch s.Kind {
 		case patterns.AnyDepth:
 			if i == len(segments)-1 {
-				n.depth.add(e, m)
+				n.depth.add(id, m)
 			} else {
-				n.deep = append(n.deep, deepPattern{e, segments[i:]})
+				n.deep = append(n.deep, deepPattern{id, segments[i:]})
 			}
 			return
 		case patterns.AnyOne:
@@ -105,29 +105,29 @@ func (n *node) add(e entry, segments []patterns.Segment, m *matcher) {
 			n = c
 		}
 	}
-	n.here.add(e, m)
+	n.here.add(id, m)
 }
 
-func (l *leaf) add(e entry, m *matcher) {
+func (l *leaf) add(id patternID, m *matcher) {
 	i := slices.IndexFunc(m.values, func(v valueMatcher) bool { return v.exact() })
 	if i < 0 {
-		l.plain = append(l.plain, e)
+		l.plain = append(l.plain, id)
 		return
 	}
 	v := &m.values[i]
 	j := slices.IndexFunc(l.byValue, func(t valueLeaf) bool { return t.source == v.source && t.name == v.Name })
 	if j < 0 {
 		j = len(l.byValue)
-		l.byValue = append(l.byValue, valueLeaf{v.source, v.Name, map[string][]entry{}})
+		l.byValue = append(l.byValue, valueLeaf{v.source, v.Name, map[string][]patternID{}})
 	}
 	for _, text := range v.OneOf {
-		l.byValue[j].values[text] = append(l.byValue[j].values[text], e)
+		l.byValue[j].values[text] = append(l.byValue[j].values[text], id)
 	}
 }
 
-// find appends the entries that match a request's host and path, in the order of the rules. Each rule
-// has one entry, with its first matching pattern.
-func (ix *index) find(a *Attributes, found []entry) []entry {
+// find appends the patterns that match a request's host and path, in the order of the rules. Each rule
+// is found once, by its first matching pattern.
+func (ix *index) find(a *Attributes, found []patternID) []patternID {
 	path := a.Path
 	if path == "/" {
 		path = ""
@@ -151,14 +151,14 @@ func (ix *index) find(a *Attributes, found []entry) []entry {
 		return found
 	}
 	slices.Sort(found)
-	return slices.CompactFunc(found, func(a, b entry) bool { return a.rule() == b.rule() })
+	return slices.CompactFunc(found, func(a, b patternID) bool { return a.rule() == b.rule() })
 }
 
-func (n *node) find(a *Attributes, path string, found []entry) []entry {
+func (n *node) find(a *Attributes, path string, found []patternID) []patternID {
 	found = n.depth.find(a, found)
 	for i := range n.deep {
 		if patterns.Match(n.deep[i].segments, path) {
-			found = append(found, n.deep[i].entry)
+			found = append(found, n.deep[i].id)
 		}
 	}
 	if path == "" {
@@ -177,7 +177,7 @@ func (n *node) find(a *Attributes, path string, found []entry) []entry {
 	return found
 }
 
-func (l *leaf) find(a *Attributes, found []entry) []entry {
+func (l *leaf) find(a *Attributes, found []patternID) []patternID {
 	found = append(found, l.plain...)
 	for i := range l.byValue {
 		t := &l.byValue[i]
@@ -188,8 +188,8 @@ func (l *leaf) find(a *Attributes, found []entry) []entry {
 		default:
 			all, certain := a.readAll(t.source, t.name)
 			if !certain {
-				for _, entries := range t.values {
-					found = append(found, entries...)
+				for _, ids := range t.values {
+					found = append(found, ids...)
 				}
 				continue
 			}

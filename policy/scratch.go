@@ -22,7 +22,7 @@ type scratch struct {
 	variants   []variant // of the path, at least one
 	variant    int       // the index of the current one
 	class      int       // of the request, by all variants of its path
-	found      []entry
+	found      []patternID
 	values     []keys.Value
 	selected   []selection
 	rules      []*rule // of the descriptors of a call

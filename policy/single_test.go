@@ -92,7 +92,7 @@ func TestSingleDecidesAsAPolicyDoes(t *testing.T) {
 			var stores [2]*memory.Store
 			for k := range stores {
 				var err error
-				if stores[k], err = memory.New(memory.Options{Shards: 1, Clock: func() int64 { return now }}); err != nil {
+				if stores[k], err = memory.New(memory.Options{Stripes: 1, Clock: func() int64 { return now }}); err != nil {
 					t.Fatal(err)
 				}
 			}

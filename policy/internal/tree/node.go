@@ -8,12 +8,12 @@ type Node[T any] struct {
 	Leaf T
 	// Value is the value of the entry that leads here: an exact value, a value with stars, or empty for every value.
 	Value string
-	exact map[entry]*Node[T]       // values with stars by their own text too
+	exact map[pair]*Node[T]        // values with stars by their own text too
 	wild  map[string][]wildcard[T] // by key, in the order in which they were added
 	bare  map[string]*Node[T]      // by key
 }
 
-type entry struct{ key, value string }
+type pair struct{ key, value string }
 
 // wildcard is a value with stars, split at them, and what follows.
 type wildcard[T any] struct {
@@ -42,7 +42,7 @@ func (w *wildcard[T]) matches(value string) bool {
 // Follow returns what an entry leads to, nil if the tree has no such entry: what its exact value leads to, then the
 // first value with stars that matches, then the entry that takes every value.
 func (n *Node[T]) Follow(key, value string) *Node[T] {
-	if next := n.exact[entry{key, value}]; next != nil {
+	if next := n.exact[pair{key, value}]; next != nil {
 		return next
 	}
 	for i, all := 0, n.wild[key]; i < len(all); i++ {
@@ -67,13 +67,13 @@ func (n *Node[T]) Add(key, value string) *Node[T] {
 		}
 		return next
 	}
-	at := entry{key, value}
+	at := pair{key, value}
 	next := n.exact[at]
 	if next != nil {
 		return next
 	}
 	if n.exact == nil {
-		n.exact = map[entry]*Node[T]{}
+		n.exact = map[pair]*Node[T]{}
 	}
 	next = &Node[T]{Value: value}
 	n.exact[at] = next

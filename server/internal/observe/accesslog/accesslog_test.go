@@ -184,7 +184,7 @@ func TestStatus(t *testing.T) {
 		{policy.Verdict{Action: policy.Degrade, Degrade: rule(policy.LimitedAction{Action: policy.Degrade, Body: "full"})}, "200", "200"},
 		{policy.Verdict{Action: policy.Degrade, Degrade: rule(policy.LimitedAction{Action: policy.Degrade})}, "", "200"},
 	} {
-		x := entry{verdict: &c.v, edge: "proxy", request: request("bob")}
+		x := logged{verdict: &c.v, edge: "proxy", request: request("bob")}
 		var line struct{ Status *int }
 		if err := json.Unmarshal(x.appendJSON(nil), &line); err != nil {
 			t.Fatal(err)
@@ -222,7 +222,7 @@ func TestStatusOfCalls(t *testing.T) {
 		if c.http2 {
 			r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0
 		}
-		x := entry{verdict: c.v, edge: c.edge, request: r}
+		x := logged{verdict: c.v, edge: c.edge, request: r}
 		if line := string(x.appendJSON(nil)); !strings.Contains(line, c.json) || !json.Valid([]byte(line)) {
 			t.Errorf("%+v: %s", c, line)
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// entry is one decision.
-type entry struct {
+// logged is a decision, as a line shows it.
+type logged struct {
 	at      time.Time
 	edge    string
 	request *http.Request // nil at an edge that has none
@@ -26,7 +26,7 @@ type entry struct {
 }
 
 // tightest returns the result of the tightest limit, nil if no limit applies.
-func (x *entry) tightest() *policy.LimitResult {
+func (x *logged) tightest() *policy.LimitResult {
 	v := x.verdict
 	for i := range v.Results {
 		if m := &v.Results[i]; m.Role == policy.RoleEnforced && m.Request.Limit == v.TightestLimit && m.Request.Limit != nil {
@@ -37,7 +37,7 @@ func (x *entry) tightest() *policy.LimitResult {
 }
 
 // rule returns the name of the rule that decided, empty for none.
-func (x *entry) rule() string {
+func (x *logged) rule() string {
 	switch v := x.verdict; {
 	case v.Rule != nil:
 		return v.Rule.Name
@@ -52,7 +52,7 @@ func (x *entry) rule() string {
 
 // status returns the status of an answer that the decision makes: a refusal, or a degraded request's own answer. For a
 // request that is passed on, known is false: the response of the service comes later.
-func (x *entry) status() (status int, known bool) {
+func (x *logged) status() (status int, known bool) {
 	if _, found := x.grpcStatus(); found {
 		return http.StatusOK, true
 	}
@@ -71,7 +71,7 @@ const proxy = "proxy"
 
 // grpcStatus returns the status of gRPC in the answer to a call that the proxy refuses. Other edges answer programs, which
 // get the status of HTTP.
-func (x *entry) grpcStatus() (code int, found bool) {
+func (x *logged) grpcStatus() (code int, found bool) {
 	if x.edge != proxy || x.verdict.Allowed() {
 		return 0, false
 	}
@@ -79,7 +79,7 @@ func (x *entry) grpcStatus() (code int, found bool) {
 }
 
 // appendJSON appends the decision as a line of JSON.
-func (x *entry) appendJSON(b []byte) []byte {
+func (x *logged) appendJSON(b []byte) []byte {
 	v := x.verdict
 	b = append(b, `{"time":"`...)
 	b = x.at.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z07:00")
@@ -140,7 +140,7 @@ func milliseconds(d time.Duration) int64 {
 // appendCombined appends the decision in the combined format: client, time, request line, status, size, referrer and user
 // agent. The action, the rule, the remaining units, the wait and the duration follow, and for a refused call of gRPC its
 // status.
-func (x *entry) appendCombined(b []byte) []byte {
+func (x *logged) appendCombined(b []byte) []byte {
 	client, line, referrer, agent := "-", "-", "-", "-"
 	if r := x.request; r != nil {
 		if x.client.IsValid() {
