@@ -249,7 +249,7 @@ func TestClientsCannotMark(t *testing.T) {
 		r := get("/")
 		r.Header = http.Header{
 			"Sluice-Marked": {"no"}, "Sluice_Marked": {"no"}, "sLUICE-degraded": {"no"}, "X_less": {"no"}, "X-Less": {"no", "no"}, "X-Other": {"1"},
-			"Sluice.Marked": {"no"}, "X.less": {"no"}, "X_own.name": {"no"}, "X-Own-Name": {"no"},
+			"Sluice.Marked": {"no"}, "Sluice!Marked": {"no"}, "X.less": {"no"}, "X~less": {"no"}, "X_own.name": {"no"}, "X-Own-Name": {"no"},
 			"Connection": {"Sluice-Marked, x-less", "X_Less"},
 		}
 		if got := send(t, s, r); got.body != want {

@@ -169,7 +169,7 @@ func (q *Report) checkHeader(d *Decider, r *http.Request, p *policy.Policy) (oth
 		if q.KeepsHeader && own.holds(name) && !slices.Contains(own, name) && d.reserved(r, p) != nil {
 			return nil, errForgedMark
 		}
-		if p.IsAlias(name) {
+		if isAlias(name, p.ReadHeaders()) {
 			if others == nil {
 				others = make(http.Header)
 			}
@@ -223,29 +223,17 @@ func isCanonical(name string) bool {
 	return name != ""
 }
 
+// replacing are headers from which some services take the path or host rather than from the request.
+var replacing = reserved{"X-Original-Url", "X-Rewrite-Url", "X-Override-Url", "X-Http-Host-Override"}
+
 // overrides reports whether some services believe a header rather than the request: for its method, path
 // or host, in any spelling.
 func overrides(name string) bool {
-	if name[0] != 'X' || len(name) < len("X-Http-Method") || len(name) > len("X-Http-Method-Override") {
-		return false
-	}
-	for _, own := range [...]string{"X-Original-Url", "X-Rewrite-Url", "X-Override-Url", "X-Http-Host-Override"} {
-		if len(own) == len(name) && isAlike(own, name) {
-			return true
-		}
-	}
-	return overridesMethod(name)
+	return name[0] == 'X' && (replacing.holds(name) || overridesMethod(name))
 }
 
 // overridesMethod reports whether some services take the method from a header.
-func overridesMethod(name string) bool {
-	for _, own := range [...]string{"X-Http-Method", "X-Http-Method-Override", "X-Method-Override"} {
-		if len(own) == len(name) && isAlike(own, name) {
-			return true
-		}
-	}
-	return false
-}
+func overridesMethod(name string) bool { return removal.Of(name) == removal.Overriding }
 
 // nominates reports whether a Connection header names one of the headers that rules read. Some gateways
 // remove such a header before the service, and others do not.

@@ -8,39 +8,21 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluicehq/sluice/internal/spelling"
 	"github.com/sluicehq/sluice/policy"
 )
 
 // reserved are the names of headers, in canonical form, that only a Middleware sets on requests.
 type reserved []string
 
-// holds reports whether a name is reserved, even in a spelling that gateways to other protocols treat
-// as equal. CGI and similar gateways turn dashes and dots into underscores.
+// holds reports whether a name is reserved, even in a spelling that some services treat as equal.
 func (s reserved) holds(name string) bool {
-	for _, own := range s {
-		if len(own) == len(name) && isAlike(own, name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s, func(own string) bool { return spelling.AlikeNames(own, name) })
 }
 
-func isAlike(a, b string) bool {
-	for i := range len(a) {
-		x, y := dashed(a[i]), dashed(b[i])
-		if x != y && (x|0x20 != y|0x20 || x|0x20 < 'a' || x|0x20 > 'z') {
-			return false
-		}
-	}
-	return true
-}
-
-// dashed returns a byte of a header's name; underscores and dots become dashes.
-func dashed(c byte) byte {
-	if c == '_' || c == '.' {
-		return '-'
-	}
-	return c
+// isAlias reports whether some services read a header as one that the rules read, which has another name.
+func isAlias(name string, read []string) bool {
+	return reserved(read).holds(name) && !slices.Contains(read, name)
 }
 
 // passed returns the request as it is passed on. It lacks the headers and trailers that only this
@@ -74,7 +56,7 @@ func passed(came, r *http.Request, v *policy.Verdict, own reserved) *http.Reques
 // than the rules read.
 func removed(r *http.Request, own reserved, p *policy.Policy) (names []string) {
 	for name := range r.Header {
-		if own.holds(name) || p.IsAlias(name) {
+		if own.holds(name) || isAlias(name, p.ReadHeaders()) {
 			names = append(names, name)
 		}
 	}
@@ -155,7 +137,7 @@ func (b *trailingBody) fill() {
 		b.to.Trailer = http.Header{}
 	}
 	for name, values := range b.from.Trailer {
-		if !b.own.holds(name) && !b.rules.IsAlias(name) && !slices.Contains(b.rules.ReadHeaders(), name) {
+		if !b.own.holds(name) && !reserved(b.rules.ReadHeaders()).holds(name) {
 			b.to.Trailer[name] = values
 		}
 	}

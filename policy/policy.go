@@ -58,7 +58,6 @@ type Policy struct {
 
 	readHeaders    []string
 	valueHeaders   []string
-	aliasLengths   uint64 // a bit for each length of a readHeader that has other spellings
 	requestHeaders []string
 	markHeaders    []string
 	reserved       []string        // requestHeaders, and the headers set by default

@@ -94,7 +94,7 @@ func TestServicesBehindGatewaysGetMarks(t *testing.T) {
 			w.Errorf("the service got %d requests", len(got))
 		}
 		// Some services do not distinguish these names from the names of marks.
-		for _, name := range []string{"Sluice_Marked", "sluice.marked", "SLUICE_DEGRADED"} {
+		for _, name := range []string{"Sluice_Marked", "sluice.marked", "sluice!marked", "SLUICE_DEGRADED"} {
 			w.send("127.0.0.3", "GET /search HTTP/1.1\n"+name+": forged")
 		}
 		got, _ = w.service.take()

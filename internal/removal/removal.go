@@ -1,6 +1,8 @@
 // Package removal lists the headers that do not reach the service behind a proxy, and why.
 package removal
 
+import "github.com/sluicehq/sluice/internal/spelling"
+
 // Why says why a proxy does not pass on a header of its client. A rule that reads such a header decides by what
 // the service never gets.
 type Why uint8
@@ -79,17 +81,10 @@ func Of(name string) Why {
 	return removals[string(fold(space[:0], name))]
 }
 
-// fold appends a name in lower case, with dashes.
+// fold appends a name as services read it that turn headers into variables.
 func fold(dst []byte, name string) []byte {
 	for i := range len(name) {
-		c := name[i]
-		switch {
-		case c == '_' || c == '.':
-			c = '-'
-		case 'A' <= c && c <= 'Z':
-			c |= 0x20
-		}
-		dst = append(dst, c)
+		dst = append(dst, spelling.NameByte(name[i]))
 	}
 	return dst
 }

@@ -49,3 +49,28 @@ func CheckHeader(name string) (f faults.Fault) {
 	}
 	return f
 }
+
+// AlikeNames reports whether some services read two names of headers as one. CGI and similar servers turn every byte of a
+// name that is not a letter or a digit into an underscore, so X_Api_Key and X!Api.Key are X-Api-Key.
+func AlikeNames(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		if a[i] != b[i] && NameByte(a[i]) != NameByte(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// NameByte returns a byte of a header's name as such services read it: a lower-case letter, a digit, or a dash.
+func NameByte(c byte) byte {
+	switch {
+	case 'a' <= c && c <= 'z', '0' <= c && c <= '9':
+		return c
+	case 'A' <= c && c <= 'Z':
+		return c | 0x20
+	}
+	return '-'
+}

@@ -98,8 +98,8 @@ var ofRequests = []mutation{
 		"httplimit TestHiddenCookies",
 	},
 	{
-		"clients cannot mark, in any spelling", "httplimit/reserved.go",
-		"	if c == '_' || c == '.' {", "	if c == '_' {",
+		"clients cannot mark, in any spelling", "internal/spelling/header.go",
+		"	return '-'\n", "	return c\n",
 		"httplimit TestClientsCannotMark",
 	},
 	{

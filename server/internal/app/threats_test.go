@@ -160,7 +160,7 @@ rules:
 		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: shop.example\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, X-Less, sluice.marked, X-Real-IP\r\n", x.path)
 		var forged string
 		for _, name := range []string{
-			"Sluice-Marked", "sluice_marked", "SLUICE.MARKED", "Sluice-Degraded", "sLUICE_Degraded", "X-Less", "x_less", "X.Less", "X-Real-IP", "x_real_ip", "X-Forwarded-For", "x_forwarded_for", "X.Forwarded.For",
+			"Sluice-Marked", "sluice_marked", "SLUICE.MARKED", "sluice!marked", "Sluice-Degraded", "sLUICE_Degraded", "X-Less", "x_less", "X.Less", "X-Real-IP", "x_real_ip", "X-Forwarded-For", "x_forwarded_for", "X.Forwarded.For", "X*Forwarded*For", "x~real~ip",
 		} {
 			forged += name + ": forged\r\n"
 		}

@@ -73,7 +73,7 @@ func TestStripsAliasesOnTheWire(t *testing.T) {
 	f := front(t, s.URL, TransportOptions{}, nil)
 	c := dial(t, f.URL)
 	c.send("GET / HTTP/1.1", "Host: shop.example", "Connection: close, x-real-ip", "X-Real-IP: "+forged, "x_real_ip: "+forged,
-		"x.real.ip: "+forged, "X-FORWARDED_FOR: "+forged, "X.Forwarded.For: "+forged, "forwarded: for="+forged, "")
+		"x.real.ip: "+forged, "X-FORWARDED_FOR: "+forged, "X.Forwarded.For: "+forged, "X!Forwarded*For: "+forged, "x~real+ip: "+forged, "forwarded: for="+forged, "")
 	c.header()
 	var text strings.Builder
 	if _, err := c.in.WriteTo(&text); err != nil {
