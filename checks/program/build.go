@@ -46,7 +46,11 @@ func once(at, name string, build func(at string) error) error {
 	if shared == "" {
 		return build(at)
 	}
-	built := filepath.Join(shared, fmt.Sprintf("%x", sha256.Sum256([]byte(name)))[:16])
+	return kept(filepath.Join(shared, fmt.Sprintf("%x", sha256.Sum256([]byte(name)))[:16]), at, build)
+}
+
+// kept builds a program unless an earlier call has built it, and makes a link to it.
+func kept(built, at string, build func(at string) error) error {
 	lock, err := os.OpenFile(built+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err

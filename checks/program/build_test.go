@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -52,6 +53,18 @@ func TestBuild(t *testing.T) {
 		}
 		if _, err := os.Lstat(filepath.Join(dir, "none")); err == nil {
 			t.Error("a program that is not there has a link")
+		}
+	}
+}
+
+// TestEarlierWithoutHistory: an error names the commit that a clone does not have, and the remedy.
+func TestEarlierWithoutHistory(t *testing.T) {
+	const commit = "0123456789012345678901234567890123456789"
+	for _, dir := range []string{".", t.TempDir()} {
+		t.Chdir(dir)
+		err := BuildEarlier(filepath.Join(t.TempDir(), "earlier"), commit, "server/cmd/sluice")
+		if err == nil || !strings.Contains(err.Error(), commit) || !strings.Contains(err.Error(), "git fetch --unshallow") {
+			t.Errorf("in %s, a commit that is not there: %v; want its name and the remedy", dir, err)
 		}
 	}
 }

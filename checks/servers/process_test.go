@@ -65,8 +65,14 @@ func serve(tb testing.TB, config string, env ...string) *server {
 // serveIn is serve with the configuration in a folder.
 func serveIn(tb testing.TB, dir, config string, env ...string) *server {
 	tb.Helper()
+	return serveProgram(tb, process.Program(), dir, config, env...)
+}
+
+// serveProgram is serveIn with another program.
+func serveProgram(tb testing.TB, program, dir, config string, env ...string) *server {
+	tb.Helper()
 	s := &server{tb: tb, client: &http.Client{Timeout: process.Patience, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
-	cmd := exec.Command(process.Program(), "serve", configure(tb, dir, config))
+	cmd := exec.Command(program, "serve", configure(tb, dir, config))
 	cmd.Env = append(os.Environ(), env...)
 	s.Sluice = process.StartSluice(tb, cmd, 3)
 	tb.Cleanup(s.client.CloseIdleConnections)

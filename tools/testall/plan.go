@@ -125,7 +125,11 @@ var nightly = map[string][]string{
 		"TestPacketLoss",              // TestRueidisLeavesSilentConnections, and TestRedial of goredisstore
 		"TestValkeyBatchOverSlots", "TestValkeyClusterFailover", "TestValkeySentinelFailover",
 	},
-	"checks/servers": {"TestForeignClientsSeeNoRestart"}, // TestRestartsBehindASocketLoseNothing, TestServersThatShareAPortLoseNothing
+	"checks/servers": {
+		"TestForeignClientsSeeNoRestart", // TestRestartsBehindASocketLoseNothing, TestServersThatShareAPortLoseNothing
+		"TestVersionsShareAFile",         // TestSavedStatesOfThisVersion of memory
+		"TestVersionsShareRedis",         // TestStatesInRedisKeepTheirBytes of checks/decisions
+	},
 	// By day, package hybrid has these tests in virtual time.
 	"checks/hybrid": {
 		"TestBothHalvesShareOverRedis", // TestExactProcessesShare
