@@ -70,7 +70,7 @@ const forwardedPrefix = "x-forwarded-"
 func Of(name string) Why {
 	if len(name) > len(forwardedPrefix) && name[0]|0x20 == 'x' {
 		var space [len(forwardedPrefix)]byte
-		if string(fold(space[:0], name[:len(forwardedPrefix)])) == forwardedPrefix {
+		if string(spelling.AppendName(space[:0], name[:len(forwardedPrefix)])) == forwardedPrefix {
 			return Forwarding
 		}
 	}
@@ -78,15 +78,7 @@ func Of(name string) Why {
 		return Stays
 	}
 	var space [64]byte
-	return removals[string(fold(space[:0], name))]
-}
-
-// fold appends a name as services read it that turn headers into variables.
-func fold(dst []byte, name string) []byte {
-	for i := range len(name) {
-		dst = append(dst, spelling.NameByte(name[i]))
-	}
-	return dst
+	return removals[string(spelling.AppendName(space[:0], name))]
 }
 
 // FromClients reports whether a client itself may send a header that reaches the service. methods says whether headers that

@@ -57,15 +57,22 @@ func AlikeNames(a, b string) bool {
 		return false
 	}
 	for i := range len(a) {
-		if a[i] != b[i] && NameByte(a[i]) != NameByte(b[i]) {
+		if a[i] != b[i] && nameByte(a[i]) != nameByte(b[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-// NameByte returns a byte of a header's name as such services read it: a lower-case letter, a digit, or a dash.
-func NameByte(c byte) byte {
+// AppendName appends the name of a header as such services read it: lower-case letters, digits and dashes.
+func AppendName(dst []byte, name string) []byte {
+	for i := range len(name) {
+		dst = append(dst, nameByte(name[i]))
+	}
+	return dst
+}
+
+func nameByte(c byte) byte {
 	switch {
 	case 'a' <= c && c <= 'z', '0' <= c && c <= '9':
 		return c

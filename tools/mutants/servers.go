@@ -148,8 +148,8 @@ var ofServers = []mutation{
 		"server/internal/app TestHeadersOfProxiesAreRemovedFromClients",
 	},
 	{
-		"X_Real_IP and X.Real.IP are X-Real-IP", "internal/removal/removal.go",
-		"spelling.NameByte(name[i])", "name[i]|0x20",
+		"X_Real_IP and X.Real.IP are X-Real-IP", "internal/spelling/header.go",
+		"append(dst, nameByte(name[i]))", "append(dst, name[i]|0x20)",
 		"server/internal/edge/proxy TestStripsAliasesOnTheWire",
 	},
 	{
