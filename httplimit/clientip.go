@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/textproto"
 	"strings"
+	"sync/atomic"
 
 	"github.com/sluicehq/sluice/policy"
 )
@@ -59,17 +60,23 @@ const (
 // sent no header, the client is the proxy. A nil *ClientIP takes the peer. It is safe for concurrent
 // use.
 type ClientIP struct {
-	trusted []netip.Prefix
-	unix    bool
+	proxies atomic.Pointer[proxies]
 	header  string
 	hops    int
+	bounded bool // the number of hops was given
 	prefix  int
+}
+
+// proxies are the peers that a ClientIP believes. A request takes them once. A nil *proxies believes nobody.
+type proxies struct {
+	trusted []netip.Prefix
+	unix    bool
 }
 
 // NewClientIP returns a finder of client addresses.
 // The error names the option, and what to give.
 func NewClientIP(o ClientIPOptions) (*ClientIP, error) {
-	c := &ClientIP{unix: o.TrustUnix, header: textproto.CanonicalMIMEHeaderKey(o.Header), hops: o.MaxHops, prefix: o.IPv6Prefix}
+	c := &ClientIP{header: textproto.CanonicalMIMEHeaderKey(o.Header), hops: o.MaxHops, bounded: o.MaxHops > 0, prefix: o.IPv6Prefix}
 	if c.header == "" {
 		c.header = XForwardedFor
 	}
@@ -88,17 +95,36 @@ func NewClientIP(o ClientIPOptions) (*ClientIP, error) {
 	if c.prefix < 1 || c.prefix > 128 {
 		return nil, fmt.Errorf("httplimit: ClientIPOptions.IPv6Prefix is %d; give 1 to 128, or 0 for the default", o.IPv6Prefix)
 	}
-	for _, p := range o.TrustedProxies {
-		p, err := checkProxy(p)
-		if err != nil {
-			return nil, err
-		}
-		if p.Bits() == 0 && o.MaxHops == 0 {
-			return nil, fmt.Errorf("httplimit: trusted proxy %v believes everybody, so that clients choose their address; set MaxHops to the number of proxies", p)
-		}
-		c.trusted = append(c.trusted, p)
+	if err := c.SetTrusted(o.TrustedProxies, o.TrustUnix); err != nil {
+		return nil, err
 	}
 	return c, nil
+}
+
+// SetTrusted replaces TrustedProxies and TrustUnix, such as when a content delivery network has new addresses. The error
+// names the range that is none; nothing has changed then. Both may apply to a request that is decided meanwhile.
+func (c *ClientIP) SetTrusted(networks []netip.Prefix, unix bool) error {
+	now := &proxies{unix: unix}
+	for _, p := range networks {
+		p, err := checkProxy(p)
+		if err != nil {
+			return err
+		}
+		if p.Bits() == 0 && !c.bounded {
+			return fmt.Errorf("httplimit: trusted proxy %v believes everybody, so that clients choose their address; set MaxHops to the number of proxies", p)
+		}
+		now.trusted = append(now.trusted, p)
+	}
+	c.proxies.Store(now)
+	return nil
+}
+
+// believed returns the peers that are believed now.
+func (c *ClientIP) believed() *proxies {
+	if c == nil {
+		return nil
+	}
+	return c.proxies.Load()
 }
 
 // Addr returns the address of the client, and whether there is one.
@@ -111,10 +137,11 @@ func (c *ClientIP) Addr(r *http.Request) (netip.Addr, bool) {
 // the address of the peer, invalid for a Unix domain socket. lines returns all lines of a header.
 func (c *ClientIP) AddrOf(peer netip.Addr, lines func(header string) []string) (netip.Addr, bool) {
 	peer = peer.Unmap().WithZone("")
-	if !c.believes(peer, "") {
+	p := c.believed()
+	if !p.believes(peer, "") {
 		return peer, peer.IsValid()
 	}
-	a, _ := c.listed(peer, "", lines(c.header))
+	a, _ := c.listed(p, peer, "", lines(c.header))
 	return a, a.IsValid()
 }
 
@@ -126,10 +153,13 @@ func (c *ClientIP) IPv6Prefix() int {
 	return c.prefix
 }
 
+// Trusts reports whether a peer with an address is one of the trusted proxies. A peer at a Unix socket has an invalid address.
+func (c *ClientIP) Trusts(peer netip.Addr) bool { return c.believed().believes(peer, "") }
+
 // TrustsPeer reports whether a request comes from one of the trusted proxies itself, for PolicyOptions.TrustMarks.
 func (c *ClientIP) TrustsPeer(r *http.Request) bool {
 	addr, _ := parseNode(r.RemoteAddr)
-	return c.believes(addr, r.RemoteAddr)
+	return c.believed().believes(addr, r.RemoteAddr)
 }
 
 // part returns the function that finds the part of a key that is the client's address.
@@ -166,21 +196,22 @@ func prefixText(a netip.Addr, bits int) string {
 // find returns the address, and its text if the text is part of the request and the only spelling.
 func (c *ClientIP) find(r *http.Request) (netip.Addr, string) {
 	addr, text := parseNode(r.RemoteAddr)
-	if !c.believes(addr, r.RemoteAddr) {
+	p := c.believed()
+	if !p.believes(addr, r.RemoteAddr) {
 		return addr, text
 	}
-	return c.listed(addr, text, r.Header[c.header])
+	return c.listed(p, addr, text, r.Header[c.header])
 }
 
 // believes reports whether the header of a peer is read. remote is the text of the peer's address.
-func (c *ClientIP) believes(peer netip.Addr, remote string) bool {
+func (p *proxies) believes(peer netip.Addr, remote string) bool {
 	switch {
-	case c == nil:
+	case p == nil:
 		return false
 	case peer.IsValid():
-		return c.trusts(peer)
+		return p.trusts(peer)
 	}
-	return c.unix && isUnix(remote)
+	return p.unix && isUnix(remote)
 }
 
 // isUnix reports whether a text is what programs have for the address of a peer at a Unix domain socket. Other texts
@@ -189,9 +220,9 @@ func isUnix(remote string) bool {
 	return remote == "" || remote[0] == '@' || remote[0] == '/' || remote == "unix:"
 }
 
-// listed returns the address in the lines that a trusted peer sent, and its text as find does. addr and
+// listed returns the address in the lines that a peer sent whom p believes, and its text as find does. addr and
 // text are the peer's.
-func (c *ClientIP) listed(addr netip.Addr, text string, lines []string) (netip.Addr, string) {
+func (c *ClientIP) listed(p *proxies, addr netip.Addr, text string, lines []string) (netip.Addr, string) {
 	if len(lines) == 0 {
 		return addr, text // the proxy's own request
 	}
@@ -216,7 +247,7 @@ func (c *ClientIP) listed(addr netip.Addr, text string, lines []string) (netip.A
 			return netip.Addr{}, ""
 		}
 		addr, text = parseNode(element)
-		if !addr.IsValid() || !c.trusts(addr) {
+		if !addr.IsValid() || !p.trusts(addr) {
 			return addr, text
 		}
 	}
@@ -224,9 +255,9 @@ func (c *ClientIP) listed(addr netip.Addr, text string, lines []string) (netip.A
 }
 
 // trusts reports whether a valid address belongs to a trusted proxy.
-func (c *ClientIP) trusts(a netip.Addr) bool {
-	for _, p := range c.trusted {
-		if p.Contains(a) {
+func (p *proxies) trusts(a netip.Addr) bool {
+	for _, network := range p.trusted {
+		if network.Contains(a) {
 			return true
 		}
 	}

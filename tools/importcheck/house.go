@@ -96,7 +96,7 @@ var house = []room{
 	{"bandwidth", []string{domain}, join(moduleOne, []string{"internal/ratetest"}), "bandwidth paces bytes through a sluice.Store; it has no rules"},
 	{faultRoom, nil, nil, "faults is what checks return; it imports nothing"},
 	{spellings, []string{faultRoom}, nil, "spelling works on texts; rules and requests belong to policy"},
-	{removals, []string{spellings}, nil, "removal lists headers by their spellings; it knows no request"},
+	{removals, []string{spellings}, nil, "removal lists headers in all their spellings; requests belong to policy"},
 	{sourceRoom, nil, nil, "source names where values come from; it imports nothing"},
 	{descriptor, []string{domain, "internal/algo"}, nil, "descriptors has what gateways send; rules belong to policy"},
 	{unmetRoom, []string{sourceRoom}, nil, "condition has what policy explains and conditions use; it has no rules"},

@@ -140,7 +140,7 @@ func (a *App) assemble() (err error) {
 	ctx, cut := context.WithCancel(context.Background())
 	a.cut = cut
 	a.servers, err = accept.Open(accept.Options{
-		MaxConnections: f.HTTP.MaxConnections, PerClient: f.HTTP.MaxConnectionsPerClient, Trusted: f.Trusts(), HeaderTimeout: f.HTTP.HeaderTimeout,
+		MaxConnections: f.HTTP.MaxConnections, PerClient: f.HTTP.MaxConnectionsPerClient, Trusted: e.ip.Trusts, HeaderTimeout: f.HTTP.HeaderTimeout,
 		Passed: a.o.Passed, Callers: a.callers, Files: &a.files, Logger: a.o.Logger, Metrics: a.metrics,
 	}, f.Listen.All(), a.endpoints(ctx))
 	return err

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicehq/sluice/gate"
@@ -34,6 +35,7 @@ type engine struct {
 	pipelines *pipeline.Pipelines // decides questions that arrive together; nil if the store is in this process
 	gate      *gate.Gate
 	ip        *httplimit.ClientIP
+	marks     atomic.Bool // trust_marks
 	decider   *httplimit.Decider
 	headers   *httplimit.Headers
 	decisions *observe.Decisions
@@ -77,9 +79,8 @@ func (e *engine) open(o *Options) error {
 		return err
 	}
 	deciding := httplimit.PolicyOptions{Policy: rules, Store: e.store.Decides, ClientIP: e.ip, Removes: e.removes}
-	if f.TrustMarks {
-		deciding.TrustMarks = e.ip.TrustsPeer
-	}
+	e.marks.Store(f.TrustMarks)
+	deciding.TrustMarks = func(r *http.Request) bool { return e.marks.Load() && e.ip.TrustsPeer(r) }
 	if e.decider, err = httplimit.NewPolicyDecider(deciding); err != nil {
 		return err
 	}
@@ -135,7 +136,7 @@ func (e *engine) compile(f *config.File, earlier *policy.Policy) (*policy.Policy
 	return policy.New(o)
 }
 
-// setPolicy replaces the policy by the policy of a configuration.
+// setPolicy puts the policy and the live settings of a configuration in force.
 func (e *engine) setPolicy(f *config.File, rules *policy.Policy) error {
 	if err := e.store.SetShare(f.Store.Redis); err != nil {
 		return err
@@ -143,7 +144,12 @@ func (e *engine) setPolicy(f *config.File, rules *policy.Policy) error {
 	if err := e.gate.SetShare(store.Share(f.Store.Redis)); err != nil {
 		return err
 	}
+	if err := e.ip.SetTrusted(f.Trusted()); err != nil {
+		return err
+	}
 	// From here on nothing fails.
+	e.marks.Store(f.TrustMarks)
+	e.descriptors.SetNear(float64(f.NearLimit))
 	e.store.SetPolicy(rules)
 	e.count(rules)
 	_ = e.decider.SetPolicy(rules) // refuses only nil

@@ -37,7 +37,7 @@ func (e *engine) haproxy(ctx context.Context) opening {
 			return nil, err
 		}
 		return spoe.New(spoe.Options{
-			Decider: d, Trusts: e.file.Trusts(),
+			Decider: d, Trusts: e.ip.Trusts,
 			Context: ctx, TLS: config, Idle: e.file.HTTP.IdleTimeout, Read: e.file.HTTP.HeaderTimeout,
 		})
 	}

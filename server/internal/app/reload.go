@@ -17,9 +17,12 @@ import (
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
-// live are the settings that can change while the server runs: the settings of the policy, and how the server
-// leaves. Other settings need a restart.
-var live = []string{"version", "rules", "classes", "domains", "shadow", "default", "on_store_error", "ipv6_prefix", "paths", "drain", "drain_timeout"}
+// live are the settings that can change while the server runs: the settings of the policy, whom the server believes, and
+// how it leaves. Other settings need a restart.
+var live = []string{
+	"version", "rules", "classes", "domains", "shadow", "default", "on_store_error", "ipv6_prefix", "paths",
+	"trusted_proxies", "trust_marks", "near_limit", "drain", "drain_timeout",
+}
 
 // liveShare can change too: on_store_error: local needs it, and can change.
 const liveShare = "store.redis.local.share"

@@ -22,6 +22,7 @@ import (
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/store/remote"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 // reloadable runs an App over a file, which write changes.
@@ -285,7 +286,7 @@ func TestLiveSettingsExist(t *testing.T) {
 			t.Errorf("%s is not a setting", name)
 		}
 	}
-	fixed := []string{"store", "listen", "upstream", "trusted_proxies", "trust_marks", "headers", "header_names", "near_limit", "jitter", "http", "admin", "api", "access_log", "tracing", "audit", "log", "scale_out"}
+	fixed := []string{"store", "listen", "upstream", "headers", "header_names", "jitter", "http", "admin", "api", "access_log", "tracing", "audit", "log", "scale_out"}
 	for name := range schema.Definitions.File.Properties {
 		if !slices.Contains(live, name) && !slices.Contains(fixed, name) {
 			t.Errorf("%s is neither among the settings that can change nor among the settings that take a restart: see reload.go and docs/server.md", name)
@@ -448,5 +449,70 @@ func TestAReloadChecksTheMachine(t *testing.T) {
 		if log := r.log.String(); !strings.Contains(log, want) {
 			t.Errorf("the log has no %s:\n%s", want, log)
 		}
+	}
+}
+
+// Whom the server believes changes with a reload: for the key of a client, for marks, and for what the service gets.
+func TestReloadChangesWhoIsTrusted(t *testing.T) {
+	t.Parallel()
+	text := free + "rules:\n  - {name: r, key: [client_ip], match: {marked: false}, limit: {algorithm: token_bucket, rate: 1/h, burst: 9}}\n"
+	r := reloading(t, text)
+	remaining := func(header ...string) string {
+		t.Helper()
+		res, _ := r.send(Proxy, http.MethodGet, "/", "", header...)
+		return regexp.MustCompile(`r=\d+`).FindString(res.Header.Get("RateLimit"))
+	}
+	forwarded := func() string {
+		t.Helper()
+		_, body := r.send(Proxy, http.MethodGet, "/", "", "X-Forwarded-For", "192.0.2.1", "Sluice-Marked", "up")
+		return strings.Join(regexp.MustCompile(`(?m)^(X-Forwarded-For|Sluice-Marked): .*$`).FindAllString(body, -1), "; ")
+	}
+	if a, b := remaining("X-Forwarded-For", "192.0.2.1"), remaining("X-Forwarded-For", "192.0.2.2"); a != "r=8" || b != "r=7" {
+		t.Errorf("before, two names of a client have %q and %q left, want one budget", a, b)
+	}
+	if got := forwarded(); got != "X-Forwarded-For: 127.0.0.1" {
+		t.Errorf("before, the service got %q", got)
+	}
+	r.write(text + "trusted_proxies: 127.0.0.1\ntrust_marks: true\nnear_limit: 50%\n")
+	if err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := remaining("X-Forwarded-For", "192.0.2.1"), remaining("X-Forwarded-For", "192.0.2.2"); a != "r=8" || b != "r=8" {
+		t.Errorf("two clients of a trusted proxy have %q and %q left, want budgets of their own", a, b)
+	}
+	if got := forwarded(); got != "Sluice-Marked: up; X-Forwarded-For: 192.0.2.1, 127.0.0.1" {
+		t.Errorf("from a trusted proxy, the service got %q", got)
+	}
+	if got := remaining("Sluice-Marked", "up"); got != "" {
+		t.Errorf("a marked request is limited: %s", got)
+	}
+	r.write(text)
+	if err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if a := remaining("X-Forwarded-For", "192.0.2.1", "Sluice-Marked", "up"); a != "r=5" {
+		t.Errorf("afterwards, %q is left, want what the peer has left", a)
+	}
+}
+
+// From the reload on, hits beyond the new part of a limit are near it.
+func TestReloadChangesWhatIsNear(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(forEnvoy, "rate: 1/d", "rate: 4/d", 1)
+	r := reloading(t, text)
+	conn := r.dialGRPC(insecure.NewCredentials())
+	near := func() string {
+		r.shouldLimit(conn, "192.0.2.1")
+		return r.figure(`sluice_descriptor_near_limit_total{descriptor="remote_address",domain="edge",rule="per-address"}`)
+	}
+	if got := near() + near() + near(); got != "000" {
+		t.Errorf("up to three of four hits are near the limit: %s", got)
+	}
+	r.write(text + "near_limit: 50%\n")
+	if err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if got := near(); got != "1" {
+		t.Errorf("the hit beyond half of the limit counts %s as near, want 1", got)
 	}
 }

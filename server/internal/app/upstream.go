@@ -57,7 +57,7 @@ func (u *upstream) open(e *engine, files *secret.Files, stall time.Duration) err
 		Upstream:       target,
 		Transport:      u.transport,
 		UpstreamHost:   !u.settings.BuiltIn() && !u.settings.PreserveHost,
-		Trusted:        f.Trusts(),
+		Trusted:        e.ip.Trusts,
 		ClientIP:       e.clientIP,
 		Upgrades:       slices.DeleteFunc(slices.Clone(u.settings.Upgrades), func(protocol string) bool { return protocol == "none" }),
 		MethodOverride: u.settings.MethodOverride,

@@ -2,7 +2,6 @@ package config
 
 import (
 	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/sluicehq/sluice/internal/file/reader"
@@ -51,18 +50,6 @@ func (f *File) Trusted() (networks []netip.Prefix, unix bool) {
 		}
 	}
 	return networks, unix
-}
-
-// Trusts returns a function that reports whether the address of a peer is one of a trusted proxy. The address of a peer at
-// a Unix socket is invalid.
-func (f *File) Trusts() func(netip.Addr) bool {
-	networks, unix := f.Trusted()
-	return func(addr netip.Addr) bool {
-		if !addr.IsValid() {
-			return unix
-		}
-		return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(addr) })
-	}
 }
 
 // trustsAt reports whether trusted_proxies can have peers at an address. The remedy is for a file without such peers.

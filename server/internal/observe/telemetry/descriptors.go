@@ -17,7 +17,7 @@ const mostValues = 1000
 // Descriptors are the metrics of descriptors, for Prometheus: the counters that users of Envoy's rate limit service
 // know. All methods are safe for concurrent use.
 type Descriptors struct {
-	near    int64 // from how many millionths of a limit on a key is near it
+	near    atomic.Int64 // from how many millionths of a limit on a key is near it
 	vecs    [hitKinds]*prometheus.CounterVec
 	unknown prometheus.Counter
 	rules   atomic.Pointer[map[*policy.Rule]*hits]
@@ -40,10 +40,10 @@ const (
 // hits are the counters of one rule, or of one descriptor of a rule.
 type hits [hitKinds]prometheus.Counter
 
-// NewDescriptors returns metrics of descriptors, as a part of all metrics. From a part of its limit on, between 0 and 1, a
-// key is near the limit.
+// NewDescriptors returns metrics of descriptors, as a part of all metrics. See SetNear for near.
 func NewDescriptors(m *Metrics, near float64) *Descriptors {
-	d := &Descriptors{near: int64(math.Round(near * millionths)), values: map[string]*hits{}}
+	d := &Descriptors{values: map[string]*hits{}}
+	d.SetNear(near)
 	for i, x := range [hitKinds]struct{ name, help string }{
 		totalHits:   {"sluice_descriptor_hits_total", "Hits of descriptors that a limit applies to: their costs, allowed or not."},
 		overLimit:   {"sluice_descriptor_over_limit_total", "Hits that the limits denied, in shadow too."},
@@ -62,6 +62,9 @@ func NewDescriptors(m *Metrics, near float64) *Descriptors {
 	d.rules.Store(&map[*policy.Rule]*hits{})
 	return d
 }
+
+// SetNear sets from which part of its limit on, between 0 and 1, a key is near the limit.
+func (d *Descriptors) SetNear(near float64) { d.near.Store(int64(math.Round(near * millionths))) }
 
 func (d *Descriptors) series(domain, rule, descriptor string) *hits {
 	var h hits
@@ -121,7 +124,7 @@ func (d *Descriptors) Observe(q []descriptors.Request, v *policy.DescriptorVerdi
 		case m.Detailed || counted(m):
 			h = d.of(r.Rule, q[i].Entries)
 		}
-		h.add(r, d.near)
+		h.add(r, d.near.Load())
 	}
 }
 
