@@ -114,6 +114,33 @@ func Example_severalLimits() {
 	// Output: true 9
 }
 
+func Example_debits() {
+	store := newStore()
+	ctx, key := context.Background(), sluice.StringKey("alice")
+	minute := sluice.NewLimiter(store, sluice.MustLimit("minute", sluice.FixedWindow{Rate: sluice.PerMinute(100), Opened: true}))
+	day := sluice.NewLimiter(store, sluice.MustLimit("day", sluice.FixedWindow{Rate: sluice.PerDay(1000), Opened: true}))
+
+	// 150 units are used already, of both limits.
+	debits := []sluice.Request{minute.RequestN(key, 150), day.RequestN(key, 150)}
+	for i := range debits {
+		debits[i].Debit = true
+	}
+	d, err := sluice.AllowAll(ctx, store, debits...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("in time:", d.Allowed)
+
+	d, err = day.Debit(ctx, key, 50)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("left of the day:", d.Remaining)
+	// Output:
+	// in time: false
+	// left of the day: 800
+}
+
 func Example_perClient() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })

@@ -14,9 +14,9 @@ import (
 
 // Limiter is a store and one limit: what most programs hold. Most callers want
 // [Limiter.Allow]. Callers that can wait want [Limiter.Wait]; callers that plan ahead want
-// [Limiter.Reserve]. A concurrency limit needs [Limiter.Acquire].
+// [Limiter.Reserve]. A concurrency limit needs [Limiter.Acquire], and work that is done already [Limiter.Debit].
 //
-// Each of these methods takes one unit. Its variant with the suffix N takes n units or none.
+// The first four take one unit. A variant with the suffix N takes n units or none.
 //
 // A Limiter is safe for concurrent use, for any number of keys.
 type Limiter struct {
@@ -156,6 +156,15 @@ func (l *Limiter) Peek(ctx context.Context, key Key) (Decision, error) {
 func (l *Limiter) PeekN(ctx context.Context, key Key, n int64) (Decision, error) {
 	r := l.request(ctx, key, n)
 	r.Peek = true
+	return l.store.Decide(ctx, r)
+}
+
+// Debit takes n units whatever is left, for work that is done already. The decision reports whether they were there,
+// and what is left now: see [Request.Debit]. For several limits at once, give requests with Debit to [AllowAll].
+// The error is one of [Store]. It wraps ErrUnsupported for a limit that cannot owe units: see [Limit.TakesDebits].
+func (l *Limiter) Debit(ctx context.Context, key Key, n int64) (Decision, error) {
+	r := l.request(ctx, key, n)
+	r.Debit = true
 	return l.store.Decide(ctx, r)
 }
 

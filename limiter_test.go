@@ -328,3 +328,30 @@ func TestEndsThatFail(t *testing.T) {
 		}
 	})
 }
+
+// TestLimiterDebits: a debit takes what is not there, and the limit refuses until the rate has paid it.
+func TestLimiterDebits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, sluice.TokenBucket{Rate: sluice.PerSecond(1), Burst: 5})
+		d, err := b.Debit(t.Context(), b.key, 3)
+		if err != nil || !d.Allowed || d.Remaining != 2 {
+			t.Errorf("three of five: %+v, %v", d, err)
+		}
+		d, err = b.Debit(t.Context(), b.key, 4)
+		if err != nil || d.Allowed || d.Remaining != 0 {
+			t.Errorf("four, and two are left: %+v, %v", d, err)
+		}
+		b.allows(0, false) // two are owed
+		time.Sleep(2 * time.Second)
+		b.allows(0, true)
+		b.allows(1, false)
+		time.Sleep(time.Second)
+		b.allows(1, true)
+	})
+	for _, a := range []sluice.Algorithm{sluice.LeakyBucket{Rate: sluice.PerSecond(1)}, sluice.Concurrency{Max: 1}} {
+		b := newBench(t, a)
+		if _, err := b.Debit(t.Context(), b.key, 1); !errors.Is(err, sluice.ErrUnsupported) {
+			t.Errorf("%v: %v, want ErrUnsupported", a, err)
+		}
+	}
+}

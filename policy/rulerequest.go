@@ -29,6 +29,9 @@ type RuleRequest struct {
 	MaxWait time.Duration
 	// Peek takes nothing.
 	Peek bool
+	// Debit takes the cost of all limits of the rule whatever is left, for work that is done already: see
+	// sluice.Request.Debit. Candidates that cannot owe units decide as without it.
+	Debit bool
 }
 
 // RuleRequestError reports a RuleRequest that cannot be decided.
@@ -48,7 +51,8 @@ func (e *RuleRequestError) Error() string {
 
 // DecideRule decides all limits of one rule in one step. The error is a *RuleRequestError if there is
 // no such rule or class, or the key does not fit the rule. An error of the store is in the verdict.
-// Lists of networks apply only to a key that contains an address.
+// Lists of networks apply only to a key that contains an address. A debit of a rule with a limit that cannot owe units is a
+// *sluice.RequestError.
 func (p *Policy) DecideRule(ctx context.Context, store sluice.Store, q RuleRequest) (v Verdict, err error) {
 	s := newScratch()
 	defer s.free()
@@ -74,7 +78,12 @@ func (p *Policy) DecideRule(ctx context.Context, store sluice.Store, q RuleReque
 	case NoCost:
 		cost = 0
 	}
-	switch denied := s.add(r, number, cost, q.MaxWait); {
+	s.debit = q.Debit
+	denied := s.add(r, number, cost, q.MaxWait)
+	if err := s.checkDebits(); err != nil {
+		return v, err
+	}
+	switch {
 	case denied != nil:
 		v = *denied
 	case !s.matched:
@@ -84,6 +93,21 @@ func (p *Policy) DecideRule(ctx context.Context, store sluice.Store, q RuleReque
 	}
 	v.Class, v.policy = q.Class, p
 	return v, nil
+}
+
+// checkDebits reports a limit that cannot owe units, if the request is a debit. Candidates may be such limits.
+func (s *scratch) checkDebits() error {
+	for i := range s.selected {
+		q := &s.selected[i]
+		for j := range q.set.requests {
+			if r := (sluice.Request{Limit: q.set.requests[j].Limit, Peek: true, Debit: true}); s.debit && q.set.kinds[j].role != RoleCandidate {
+				if err := r.Check(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // Reset forgets the units that a key has used of all limits of a rule, candidates included, and its

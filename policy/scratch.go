@@ -31,6 +31,7 @@ type scratch struct {
 	keys       keys.Buffer
 	client     netip.Addr // for the lists of networks
 	peek       bool
+	debit      bool
 	whole      bool // all attributes were copied
 	// listsToo keeps denials by list among the selections, for LimitsFor and traces.
 	listsToo bool
@@ -106,7 +107,7 @@ func (s *scratch) reset() {
 	s.keys.Reset()
 	s.memo, s.variants, s.variant = s.memo[:0], s.variants[:0], 0
 	s.peek, s.listsToo, s.returns, s.matched, s.strayed, s.postponed = false, false, false, false, false, false
-	s.certain, s.sure = false, false
+	s.certain, s.sure, s.debit = false, false, false
 }
 
 // add selects a rule that matches the request, with the key of the values in s. If the request is
@@ -262,7 +263,9 @@ func (s *scratch) fill(marks bool) {
 			if q.refund > 0 { // it neither takes units nor denies the batch
 				r.Ban, r.Shadow = nil, true
 			}
-			r.MaxWait = q.maxWait
+			if r.MaxWait = q.maxWait; s.debit {
+				r.Debit = r.Limit.TakesDebits()
+			}
 			s.returns = s.returns || !s.peek && q.rule.returns(q.set.kinds[j])
 		}
 	}

@@ -308,6 +308,31 @@ func debitBans(s *subject) {
 	})
 }
 
+// debtRefusesAll: while a key owes units, a cost of 0 is denied, in a batch too, whatever the algorithm, and also if
+// denied attempts count. It passes when the debt is paid, not earlier.
+func debtRefusesAll(s *subject) {
+	owing := func(c sample) bool { return c.limit().TakesDebits() }
+	s.each(only(owing), func(s *subject, c sample) {
+		l, free := c.limit(), limit("free", sluice.FixedWindow{Rate: sluice.PerHour(9)})
+		for _, floor := range []int64{0, 2} {
+			s.reset(l, key)
+			none := sluice.Request{Limit: l, Key: key, Floor: floor}
+			s.allowed(s.decide(none), "a fresh key, with a floor of %d", floor)
+			s.decide(debit(l, capacity+2))
+			d := s.decide(none)
+			s.denied(d, sluice.ReasonLimited, "seven of five, with a floor of %d", floor)
+			if out := s.batch(sluice.Request{Limit: free, Key: key, Cost: 1}, none); out[1].Allowed {
+				s.Errorf("a batch with a cost of 0 in debt: %+v", out)
+			}
+			s.remaining(free, key, 9, "a batch that a cost of 0 denies")
+			s.clock.Advance(d.RetryAfter - us)
+			s.denied(s.decide(none), sluice.ReasonLimited, "a microsecond before RetryAfter")
+			s.clock.Advance(us)
+			s.allowed(s.decide(none), "at RetryAfter of %+v", d)
+		}
+	})
+}
+
 // debitRefused: limits that cannot owe units refuse debits, and change nothing.
 func debitRefused(s *subject) {
 	ctx := context.Background()

@@ -119,6 +119,7 @@ var contract = append([]clause{
 	{"DebitVersions", debitVersions},
 	{"DebitShadow", debitShadow},
 	{"DebitBans", debitBans},
+	{"DebtRefusesAll", debtRefusesAll},
 	{"DebitRefused", debitRefused},
 	{"Convert", convert},
 	{"ConvertRandom", convertRandom},

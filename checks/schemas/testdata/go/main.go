@@ -113,6 +113,13 @@ func reservations(c *ClientWithResponses) {
 	canceled := done(c.CancelWithResponse(ctx, Cancellation{Token: *reserve().JSON200.Token}))
 	want(canceled.JSON200.Charges == 1, "a cancellation", canceled)
 	want(done(c.CancelWithResponse(ctx, Cancellation{Token: "used"})).StatusCode() == 404, "no token", nil)
+	var work Questions
+	_ = done(0, work.FromDecisionRequest(DecisionRequest{Rule: ptr("units"), Cost: ptr(int64(2))}))
+	debited := done(c.DebitWithResponse(ctx, nil, work))
+	want(debited.JSON200 != nil, "a debit", debited)
+	_ = done(0, work.FromDecisionRequest(DecisionRequest{Path: ptr("/units")}))
+	undirected := done(c.DebitWithResponse(ctx, nil, work))
+	want(undirected.StatusCode() == 400 && *undirected.ApplicationproblemJSON4XX.Field == "rule", "a debit of no rule", undirected)
 	denied := done(c.ReserveWithResponse(ctx, &ReserveParams{Status: ptr(Status(429))}, Reservation{Rule: ptr("units"), Cost: ptr(int64(1000))}))
 	want(denied.StatusCode() == 429 && denied.JSON4XX.Token == nil, "a denied reservation", denied)
 }

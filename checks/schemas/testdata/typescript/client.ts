@@ -53,6 +53,10 @@ async function reservations() {
   assert(again.response.status === 404 && again.error?.field === "token");
   assert.equal((await c.POST("/v1/cancel", { body: { token: await reserve() } })).data?.charges, 1);
   assert.equal((await c.POST("/v1/cancel", { body: { token: "used" } })).response.status, 404);
+  const debited = (await c.POST("/v1/debit", { body: { rule: "units", cost: 2 } })).data;
+  assert(debited && "allowed" in debited && debited.allowed && debited.remaining !== undefined);
+  const undirected = await c.POST("/v1/debit", { body: { path: "/units" } });
+  assert(undirected.response.status === 400 && undirected.error && "field" in undirected.error && undirected.error.field === "rule");
   const denied = await c.POST("/v1/reserve", { params: { query: { status: 429 } }, body: { rule: "units", cost: 1000 } });
   assert(denied.response.status === 429 && denied.error && "allowed" in denied.error && !denied.error.token);
 }

@@ -125,12 +125,12 @@ func decodeQuestion(text json.RawMessage, q *request) *problem {
 // answerAll decides the questions of a batch, and writes the answers in the same order. It sends answers when there are
 // enough of them, so that a large batch does not need much memory. When the caller has left, no further question is
 // decided.
-func (a *API) answerAll(ctx context.Context, w http.ResponseWriter, batch []batched, peek bool) {
+func (a *API) answerAll(ctx context.Context, w http.ResponseWriter, batch []batched, take taking) {
 	b := buffers.Get().(*[]byte)
 	defer keep(b)
 	h := w.Header()
 	h["Content-Type"] = isJSON
-	s := answering{api: a, ctx: ctx, batch: batch, peek: peek, store: a.o.Decider.Store(), text: (*b)[:0], bodies: mostAnswerBodies}
+	s := answering{api: a, ctx: ctx, batch: batch, take: take, store: a.o.Decider.Store(), text: (*b)[:0], bodies: mostAnswerBodies}
 	s.text = append(s.text, `{"answers":[`...)
 	if len(batch) > 1 && !a.o.Decider.Policy().UsesMarks() {
 		s.pipeline = a.o.Pipelines.Begin()
@@ -169,7 +169,7 @@ type answering struct {
 	api      *API
 	ctx      context.Context
 	batch    []batched
-	peek     bool
+	take     taking
 	store    sluice.Store
 	pipeline *pipeline.Pipeline // nil if the questions are decided one after another
 	text     []byte             // answers that are not sent yet
@@ -197,7 +197,7 @@ func (s *answering) answer(i int) {
 	p := q.problem
 	var v policy.Verdict
 	if p == nil {
-		v, p = a.decide(s.ctx, s.store, &q.request, s.peek)
+		v, p = a.decide(s.ctx, s.store, &q.request, s.take)
 	}
 	if s.pipeline != nil {
 		s.pipeline.Turn()

@@ -14,17 +14,31 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
+// taking says what a call takes.
+type taking uint8
+
+const (
+	takeIfAllowed taking = iota
+	takeNothing
+	takeAlways
+)
+
 // check decides and charges.
 func (a *API) check(w http.ResponseWriter, r *http.Request) *problem {
-	return a.answer(w, r, false)
+	return a.answer(w, r, takeIfAllowed)
 }
 
 // peek answers as check would, and charges nothing.
 func (a *API) peek(w http.ResponseWriter, r *http.Request) *problem {
-	return a.answer(w, r, true)
+	return a.answer(w, r, takeNothing)
 }
 
-func (a *API) answer(w http.ResponseWriter, r *http.Request, peek bool) *problem {
+// debit charges whatever is left.
+func (a *API) debit(w http.ResponseWriter, r *http.Request) *problem {
+	return a.answer(w, r, takeAlways)
+}
+
+func (a *API) answer(w http.ResponseWriter, r *http.Request, take taking) *problem {
 	status, p := deniedStatus(r)
 	if p != nil {
 		return p
@@ -37,10 +51,10 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, peek bool) *problem
 	case batch != nil && status != http.StatusOK:
 		return invalid("?status", "A batch has no status for denials.", `leave status out, and read "allowed" of each decision`)
 	case batch != nil:
-		a.answerAll(r.Context(), w, batch, peek)
+		a.answerAll(r.Context(), w, batch, take)
 		return nil
 	}
-	v, p := a.decide(r.Context(), a.o.Decider.Store(), &q, peek)
+	v, p := a.decide(r.Context(), a.o.Decider.Store(), &q, take)
 	if p != nil {
 		return p
 	}
@@ -51,12 +65,13 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, peek bool) *problem
 
 // decide decides about the request of a caller. The verdict is observed here and not after a gate,
 // because the client carries it out. A peek is not observed, because it lets no request pass.
-func (a *API) decide(ctx context.Context, store sluice.Store, q *request, peek bool) (policy.Verdict, *problem) {
+func (a *API) decide(ctx context.Context, store sluice.Store, q *request, take taking) (policy.Verdict, *problem) {
 	if p := q.check(); p != nil {
 		return policy.Verdict{}, p
 	}
+	peek := take == takeNothing
 	if q.byRule() {
-		rq := policy.RuleRequest{Rule: q.Rule, Key: q.Key, MaxWait: q.maxWait(), Peek: peek}
+		rq := policy.RuleRequest{Rule: q.Rule, Key: q.Key, MaxWait: q.maxWait(), Peek: peek, Debit: take == takeAlways}
 		if q.Cost != nil {
 			rq.Cost = *q.Cost
 		}
@@ -66,6 +81,9 @@ func (a *API) decide(ctx context.Context, store sluice.Store, q *request, peek b
 			a.o.OnVerdict(&v, time.Since(began))
 		}
 		return v, a.requestProblem(err)
+	}
+	if take == takeAlways {
+		return policy.Verdict{}, invalid("rule", `"rule" is missing.`, `name the rule to debit, and give its "key": other rules that match the work may count in other units`)
 	}
 	attributes, p := q.attributes(a.o.Decider.Policy())
 	if p != nil {
@@ -85,6 +103,10 @@ func (a *API) decide(ctx context.Context, store sluice.Store, q *request, peek b
 func (a *API) requestProblem(err error) *problem {
 	if err == nil {
 		return nil
+	}
+	var bad *sluice.RequestError
+	if errors.As(err, &bad) {
+		return invalid("rule", fmt.Sprintf("The limit %q: %s.", bad.Limit, bad.Problem), "debit a rule whose limits can owe units")
 	}
 	var q *policy.RuleRequestError
 	if !errors.As(err, &q) {

@@ -53,7 +53,7 @@ func (a *API) open(w http.ResponseWriter, r *http.Request, status int, q *reques
 	if !a.tokens.book(caller) {
 		return a.fullHouse()
 	}
-	v, p := a.decide(r.Context(), a.o.Decider.Store(), q, false)
+	v, p := a.decide(r.Context(), a.o.Decider.Store(), q, takeIfAllowed)
 	if p != nil || !v.Allowed() {
 		a.tokens.unbook(caller)
 		if p != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/internal/source"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -13,7 +14,7 @@ import (
 // maxCost bounds costs to the integers that every client reads exactly.
 const maxCost = 1 << 53
 
-// check is SLUICE.CHECK rule key... [COST n] [PEEK]. The rule defines how many parts its key has, so a part may be any
+// check is SLUICE.CHECK rule key... [COST n] [PEEK | DEBIT]. The rule defines how many parts its key has, so a part may be any
 // text.
 func (c *conn) check(args [][]byte) {
 	rule := c.server.o.Decider.Policy().Rule(string(args[1]))
@@ -29,7 +30,7 @@ func (c *conn) check(args [][]byte) {
 	q := policy.RuleRequest{Rule: rule.Name}
 	key, options := args[2:2+len(parts)], args[2+len(parts):]
 	if problem := readOptions(&q, options); problem != "" {
-		c.fail(fmt.Sprintf("ERR rule %s: %s; its key is %s, and then come COST and PEEK", rule.Name, problem, listed(parts)))
+		c.fail(fmt.Sprintf("ERR rule %s: %s; its key is %s, and then come COST and PEEK or DEBIT", rule.Name, problem, listed(parts)))
 		return
 	}
 	for i, part := range key {
@@ -44,8 +45,13 @@ func (c *conn) check(args [][]byte) {
 	c.turn()
 	if err != nil {
 		var bad *policy.RuleRequestError
-		if errors.As(err, &bad) {
+		var limit *sluice.RequestError
+		switch {
+		case errors.As(err, &bad):
 			c.fail(fmt.Sprintf("ERR rule %s: %s", rule.Name, bad.Problem))
+			return
+		case errors.As(err, &limit):
+			c.fail(fmt.Sprintf("ERR rule %s: %s", rule.Name, limit.Problem))
 			return
 		}
 		c.fail("ERR the store did not decide; try again later")
@@ -62,8 +68,10 @@ func (c *conn) check(args [][]byte) {
 func readOptions(q *policy.RuleRequest, options [][]byte) (problem string) {
 	for i := 0; i < len(options); i++ {
 		switch word := options[i]; {
-		case is(word, "PEEK") && !q.Peek:
+		case is(word, "PEEK") && !q.Peek && !q.Debit:
 			q.Peek = true
+		case is(word, "DEBIT") && !q.Peek && !q.Debit:
+			q.Debit = true
 		case is(word, "COST") && q.Cost == 0 && i+1 < len(options):
 			i++
 			n, ok := parseInt(options[i])

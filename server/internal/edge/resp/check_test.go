@@ -37,6 +37,14 @@ func TestCheckCommand(t *testing.T) {
 			{"SLUICE.CHECK everybody PEEK COST 2", "{allowed:0 action:deny capacity:5 remaining:1 retry_after_ms:"},
 			{"SLUICE.CHECK everybody", "{allowed:1"},
 		}},
+		{"a debit", [][2]string{
+			{"HELLO 3", "{"},
+			{"SLUICE.CHECK everybody COST 4 DEBIT", "{allowed:1 action:allow capacity:5 remaining:1"},
+			{"SLUICE.CHECK everybody DEBIT COST 3", "{allowed:0 action:deny capacity:5 remaining:0"},
+			{"SLUICE.CHECK everybody PEEK", "{allowed:0 action:deny capacity:5 remaining:0"},
+			{"SLUICE.CHECK everybody PEEK DEBIT", "-ERR rule everybody: DEBIT is not expected"},
+			{"SLUICE.CHECK work 192.0.2.1 DEBIT", "-ERR rule work: a leaky bucket or a concurrency limit cannot owe units"},
+		}},
 		{"a key may be an option", [][2]string{
 			{"HELLO 3", "{"},
 			{"SLUICE.CHECK pair 192.0.2.1 COST COST 3", "{allowed:1 action:allow capacity:10 remaining:7"},
