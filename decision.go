@@ -43,6 +43,10 @@ type Request struct {
 	// is denied denies the batch. A peek takes nothing, with Debit or without it. See
 	// [Limit.TakesDebits] for the limits that can owe units.
 	Debit bool
+	// Overdraw lets the request pass while one unit can be taken, and takes its whole cost: what is missing becomes debt.
+	// It is for costs that nobody can bound in advance. A limit admits at most one cost more than it has for each caller
+	// that decides at the same time. A token bucket may owe more than its Debt then. Limits that take no debits refuse it.
+	Overdraw bool
 }
 
 // Reason says why a request was denied.

@@ -102,7 +102,7 @@ func (r *Request) Charge(d *Decision) Charge {
 // Check reports why a store cannot decide r, with a *RequestError. It returns nil for a valid
 // request. A store calls it before it decides.
 func (r *Request) Check() error {
-	if r.Limit != nil && r.Cost|r.Floor >= 0 && r.Ban == nil && r.Member|r.Limit.leaseless != 0 && !r.Debit {
+	if r.Limit != nil && r.Cost|r.Floor >= 0 && r.Ban == nil && r.Member|r.Limit.leaseless != 0 && !r.Debit && !r.Overdraw {
 		return nil
 	}
 	return r.problem()
@@ -128,6 +128,10 @@ func (r *Request) problem() error {
 		return fail("the floor is negative; give 0 or more")
 	case r.Limit.IsConcurrency() && r.Member == 0 && r.Cost > 0 && !r.Peek:
 		return r.unsupported("a concurrency limit grants leases, and each needs a Member of its own; use Limiter.Acquire")
+	case r.Debit && r.Overdraw:
+		return fail("it is a debit and an overdraw; a debit takes its cost whatever is left")
+	case r.Overdraw && !r.Limit.debits:
+		return r.unsupported("a leaky bucket or a concurrency limit cannot owe units; overdraw a token bucket, a window, a counter or a log")
 	case r.Debit && !r.Limit.debits:
 		return r.unsupported("a leaky bucket or a concurrency limit cannot owe units; debit a token bucket, a window, a counter or a log")
 	}

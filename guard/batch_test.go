@@ -37,6 +37,10 @@ func TestEachRequestOfABatchHasItsFallback(t *testing.T) {
 		r.Debit = true
 		return r
 	}
+	overdraw := func(r sluice.Request) sluice.Request {
+		r.Overdraw = true
+		return r
+	}
 	for _, c := range []struct {
 		name  string
 		rs    []sluice.Request
@@ -54,6 +58,9 @@ func TestEachRequestOfABatchHasItsFallback(t *testing.T) {
 		{"shadows are charged", []sluice.Request{decide("deny", 1), shadow(decide("local", 3)), decide("local too", 1)}, "eaa", 3, 0},
 		{"debits are charged", []sluice.Request{decide("deny", 1), debit(decide("local", 3)), decide("local too", 1)}, "eaa", 3, 0},
 		{"a debit counts before the others", []sluice.Request{decide("local", 8), debit(decide("local", 3)), decide("local too", 1)}, "laa", 3, 0},
+		{"an overdraw takes what is not there", []sluice.Request{decide("local", 3), overdraw(decide("local", 1000)), decide("local too", 1)}, "aaa", 10, 1},
+		{"an overdraw in debt", []sluice.Request{overdraw(decide("local", 1000)), overdraw(decide("local", 1)), decide("local too", 1)}, "ala", 0, 0},
+		{"an overdraw that the fallback allows", []sluice.Request{overdraw(decide("allow", 1000)), decide("local", 1)}, "aa", 1, 0},
 		{"a look can deny", []sluice.Request{decide("local", 3), peek(decide("deny", 1))}, "ae", 0, 0},
 		{"a look takes nothing", []sluice.Request{peek(decide("local", 3)), decide("local too", 1)}, "aa", 0, 1},
 	} {

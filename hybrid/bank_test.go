@@ -110,6 +110,15 @@ func floorDiv(n int64) int64 {
 
 // decide decides a request. What a denied debit takes is owed, without a bound.
 func (a *account) decide(r *sluice.Request) sluice.Decision {
+	if r.Overdraw && r.Cost > 1 {
+		d := a.take(r.Limit, 1, r.Floor, true)
+		if d.Allowed && !r.Peek {
+			a.tokens -= r.Cost * million
+			d = a.take(r.Limit, 0, 0, true)
+			d.Allowed, d.Reason, d.RetryAfter = true, sluice.ReasonNone, 0
+		}
+		return d
+	}
 	d := a.take(r.Limit, r.Cost, r.Floor, r.Peek)
 	if r.Debit && !r.Peek && !d.Allowed {
 		a.tokens -= r.Cost * million

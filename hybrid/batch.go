@@ -149,7 +149,7 @@ func decideTogether(of []*entry, rs []sluice.Request, out []sluice.Decision, now
 		if e.hand.has(r.Cost, r.Floor, now) {
 			continue
 		}
-		if charges(r) || !e.denial.denies(r.Cost, r.Floor, now.mono) && !e.waits(now.mono) {
+		if exact(r) || !e.denial.denies(r.Cost, r.Floor, now.mono) && !e.waits(now.mono) {
 			return false
 		}
 		allowed = allowed && r.Shadow
@@ -180,7 +180,7 @@ func decideTogether(of []*entry, rs []sluice.Request, out []sluice.Decision, now
 			} else {
 				e.spend(r.Cost, now.mono, &d)
 			}
-		case allowed && !r.Shadow || !e.deny(r.Cost, r.Floor, now.mono, &d):
+		case allowed && !r.Shadow || exact(r) || !e.deny(r.Cost, r.Floor, now.mono, &d):
 			// Earlier requests of the batch have taken the units.
 			undo(of, rs, out, allowed, i)
 			return false
@@ -229,7 +229,7 @@ func (s *Store) decideAllExactly(ctx context.Context, rs []sluice.Request, out [
 	}
 	for i := range of {
 		e := of[i].entry
-		if e == nil || !of[i].hot || out[i].Allowed {
+		if e == nil || !of[i].hot || out[i].Allowed || rs[i].Overdraw {
 			continue
 		}
 		// Together with earlier requests for the key, it may have been too much.

@@ -96,3 +96,26 @@ func TestDebitsInBatches(t *testing.T) {
 		}
 	})
 }
+
+// An overdraw is local if it fits the units in hand. Otherwise the store decides it: it passes while a unit is left there, and
+// no denial that is kept denies it.
+func TestOverdraws(t *testing.T) {
+	onStage(t, slow(10_000, sluice.Hybrid{Stranded: 0.5}), func(s *stage) {
+		s.warm()
+		over := func(cost int64) sluice.Request { return sluice.Request{Key: key, Cost: cost, Overdraw: true} }
+		before := s.spentOf()
+		if d, called := s.request(over(2)); !d.Allowed || called || s.spentOf()-before != 2 {
+			t.Errorf("two of the units in hand: %+v, called %v, charged %d", d, called, s.spentOf()-before)
+		}
+		before = s.spentOf()
+		if d, called := s.request(over(20_000)); !d.Allowed || !called || s.spentOf()-before != 20_000 {
+			t.Errorf("an overdraw of 20000: %+v, called %v, charged %d", d, called, s.spentOf()-before)
+		}
+		before = s.spentOf()
+		for _, rs := range [][]sluice.Request{{over(20_000)}, {over(20_000), {Key: key, Cost: 1}}} {
+			if out, called := s.decideAll(rs...); out[0].Allowed || !called || s.spentOf() != before {
+				t.Errorf("in debt: %+v, called %v, charged %d", out, called, s.spentOf()-before)
+			}
+		}
+	})
+}

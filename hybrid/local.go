@@ -18,7 +18,7 @@ const localBit = 1 << 60
 // package comment for what Remaining means.
 // It returns the errors of the wrapped store.
 func (s *Store) Decide(ctx context.Context, r sluice.Request) (d sluice.Decision, err error) {
-	if plain(&r) && !r.Peek && s.decide(r.Limit, r.Key, r.Cost, r.Floor, r.Debit, &d) {
+	if plain(&r) && !r.Peek && s.decide(r.Limit, r.Key, r.Cost, r.Floor, exact(&r), &d) {
 		return d, nil
 	}
 	return s.decideSlow(ctx, &r)
@@ -36,7 +36,7 @@ func (s *Store) Take(ctx context.Context, l *sluice.Limit, k sluice.Key, cost in
 // DecideLocally decides a request if that needs no call of the wrapped store. See
 // driver.LocalDecider.
 func (s *Store) DecideLocally(r sluice.Request) (d sluice.Decision, ok bool) {
-	ok = plain(&r) && !r.Peek && s.decide(r.Limit, r.Key, r.Cost, r.Floor, r.Debit, &d)
+	ok = plain(&r) && !r.Peek && s.decide(r.Limit, r.Key, r.Cost, r.Floor, exact(&r), &d)
 	return d, ok
 }
 
@@ -46,9 +46,13 @@ func plain(r *sluice.Request) bool {
 		r.MaxWait <= 0 && r.Member == 0
 }
 
+// exact reports whether the wrapped store decides a request that the units in hand do not cover. It charges a debit in any
+// case, and an overdraw if one unit is left anywhere.
+func exact(r *sluice.Request) bool { return charges(r) || r.Overdraw }
+
 // decide decides a request on the units in hand, or by a denial that is kept. It returns false if
-// neither suffices. No denial suffices for a debit, which is charged in any case.
-func (s *Store) decide(l *sluice.Limit, k sluice.Key, cost, floor int64, debit bool, d *sluice.Decision) bool {
+// neither suffices. With covered, no denial suffices: see exact.
+func (s *Store) decide(l *sluice.Limit, k sluice.Key, cost, floor int64, covered bool, d *sluice.Decision) bool {
 	e := s.table.lookup(l, k)
 	if e == nil {
 		return false
@@ -67,7 +71,7 @@ func (s *Store) decide(l *sluice.Limit, k sluice.Key, cost, floor int64, debit b
 		e.unlock()
 		return true
 	}
-	ok := !debit && e.deny(cost, floor, now.mono, d)
+	ok := !covered && e.deny(cost, floor, now.mono, d)
 	if ok && e.pace.rate > 0 {
 		s.runLow(e, now.mono)
 	}

@@ -22,8 +22,8 @@ func (s *Store) decideSlow(ctx context.Context, r *sluice.Request) (d sluice.Dec
 	if r.Peek {
 		return s.peek(ctx, r)
 	}
-	if r.Debit {
-		return s.debit(ctx, r)
+	if exact(r) {
+		return s.uncovered(ctx, r)
 	}
 	return s.decideOn(ctx, r)
 }
@@ -45,9 +45,9 @@ func (s *Store) peek(ctx context.Context, r *sluice.Request) (d sluice.Decision,
 	return s.backend.Decide(ctx, *r)
 }
 
-// debit lets the wrapped store charge a debit that is more than what is in hand. A claim would charge
+// uncovered lets the wrapped store decide a debit or an overdraw that is more than what is in hand. A claim would charge
 // it only if it fits.
-func (s *Store) debit(ctx context.Context, r *sluice.Request) (sluice.Decision, error) {
+func (s *Store) uncovered(ctx context.Context, r *sluice.Request) (sluice.Decision, error) {
 	var out [1]sluice.Decision
 	err := s.decideAllExactly(ctx, []sluice.Request{*r}, out[:])
 	return out[0], err

@@ -18,7 +18,7 @@ func (s *Store) Decide(_ context.Context, r sluice.Request) (d sluice.Decision, 
 	if v == nil {
 		v = s.version(r.Limit)
 	}
-	if !v.inline || r.Peek || r.Ban != nil {
+	if !v.inline || r.Peek || r.Ban != nil || r.Overdraw {
 		return s.decideSlow(&r)
 	}
 	a := s.decideFast(v, r.Key, r.Cost, r.Floor, translate.MaxWait(r.MaxWait), r.Debit, &d)

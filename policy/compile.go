@@ -177,9 +177,10 @@ func (c *compiler) checkNumbers(r *rule) {
 		c.report("Floor", "", is(r.Floor, "give 0 or more"))
 	}
 	c.checkFloors(r, "a limit", slices.Concat(r.Limits, r.Candidate))
-	if capacity < 1 {
-		capacity = math.MaxInt64 // reported
+	if capacity < 1 || r.Overdraw {
+		capacity = math.MaxInt64 // reported, or no bound
 	}
+	c.checkOwing(r)
 	r.Cost.check(capacity, c.report)
 	switch {
 	case r.MaxWait < 0 && r.MaxWait != sluice.NoWait:

@@ -143,13 +143,19 @@ func (c *compiler) checkDescriptor(r *rule) {
 		c.report("Match.Descriptor.Period", "", is(d.Period, "give 1 µs or more, in whole microseconds"))
 	}
 	c.checkUnlimited(r)
-	c.checkDebit(r)
 	c.checkUnused(r)
 }
 
-// checkDebit reports limits that cannot owe units.
-func (c *compiler) checkDebit(r *rule) {
-	if !r.debits() {
+// checkOwing reports limits that cannot owe units, if the rule's requests leave debts.
+func (c *compiler) checkOwing(r *rule) {
+	field := "Overdraw"
+	switch {
+	case r.debits() && r.Overdraw:
+		c.report(field, "", fault{"is set, and the rule debits descriptors, which takes their cost whatever is left", "leave it out"})
+		return
+	case r.debits():
+		field = "Match.Descriptor.Debit"
+	case !r.Overdraw:
 		return
 	}
 	sets := [][]*sluice.Limit{r.Limits}
@@ -158,7 +164,7 @@ func (c *compiler) checkDebit(r *rule) {
 	}
 	for _, l := range slices.Concat(sets...) {
 		if l != nil && !l.TakesDebits() {
-			c.report("Match.Descriptor.Debit", "", fault{fmt.Sprintf("is set, and %v cannot owe units", l.Algorithm()), "leave it out, or give another algorithm"})
+			c.report(field, "", fault{fmt.Sprintf("is set, and %v cannot owe units", l.Algorithm()), "leave it out, or give another algorithm"})
 			return
 		}
 	}

@@ -19,11 +19,11 @@ import (
 func (c *compiler) newSet(r *rule, limits []*sluice.Limit, override bool) *limitSet {
 	set := &limitSet{override: override}
 	for _, l := range limits {
-		set.requests = append(set.requests, sluice.Request{Limit: l, Floor: r.Floor, Ban: r.Ban, Shadow: r.role != RoleEnforced, Debit: r.debits()})
+		set.requests = append(set.requests, sluice.Request{Limit: l, Floor: r.Floor, Ban: r.Ban, Shadow: r.role != RoleEnforced, Debit: r.debits(), Overdraw: r.Overdraw})
 		set.kinds = append(set.kinds, limitKind{l.IsConcurrency(), r.role})
 	}
 	for _, l := range r.Candidate {
-		set.requests = append(set.requests, sluice.Request{Limit: l, Floor: r.Floor, Shadow: true, Debit: r.debits() && l.TakesDebits()})
+		set.requests = append(set.requests, sluice.Request{Limit: l, Floor: r.Floor, Shadow: true, Debit: r.debits() && l.TakesDebits(), Overdraw: r.Overdraw && l.TakesDebits()})
 		set.kinds = append(set.kinds, limitKind{l.IsConcurrency(), RoleCandidate})
 	}
 	if len(r.Reserved) == 0 {
@@ -44,6 +44,7 @@ func (set *limitSet) request(r *sluice.Request, i int, key sluice.Key, cost int6
 	// Field by field: copying the whole request would take a tenth of the time of a short decision.
 	q := &set.requests[i]
 	r.Limit, r.Key, r.Cost, r.Floor, r.Ban, r.Shadow, r.Peek, r.Debit = q.Limit, key, cost, set.floor(i, class), q.Ban, q.Shadow, peek, q.Debit
+	r.Overdraw = q.Overdraw
 	if set.kinds[i].lease && !peek {
 		r.Member = rand.Uint64() | 1 // it distinguishes leases, and is not secret
 	}

@@ -55,6 +55,9 @@ type Rule struct {
 	AllowIPs, DenyIPs []netip.Prefix
 	// Cost is how many units a request takes. Default: the cost of the request, or one.
 	Cost Cost
+	// Overdraw lets a request pass while a unit is left, and takes its whole cost: what is missing becomes debt. It is for
+	// costs that nobody can bound in advance, and needs limits that can owe units: see sluice.Request.Overdraw.
+	Overdraw bool
 	// CountStatus counts only requests whose response has one of these statuses, such as 401 for failed
 	// logins. The units are taken before the request is handled, so that too many requests at once do
 	// not pass. They are given back afterwards if the status is another one. Default: any response

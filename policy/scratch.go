@@ -264,7 +264,7 @@ func (s *scratch) fill(marks bool) {
 				r.Ban, r.Shadow = nil, true
 			}
 			if r.MaxWait = q.maxWait; s.debit {
-				r.Debit = r.Limit.TakesDebits()
+				r.Debit, r.Overdraw = r.Limit.TakesDebits(), false
 			}
 			s.returns = s.returns || !s.peek && q.rule.returns(q.set.kinds[j])
 		}

@@ -215,7 +215,7 @@ func (b *batch) plain() bool {
 	}
 	for i := range b.rs {
 		r := &b.rs[i]
-		if r.Cost == 0 || r.Floor != 0 || b.requests[i].MaxWait != 0 || r.Peek || r.Shadow != b.rs[0].Shadow || r.Debit != b.rs[0].Debit || r.Shadow && r.Debit || r.Ban != nil || b.limits[i].calendar() || b.limits[i].params.CountsDenied() {
+		if r.Cost == 0 || r.Floor != 0 || b.requests[i].MaxWait != 0 || r.Peek || r.Shadow != b.rs[0].Shadow || r.Debit != b.rs[0].Debit || r.Shadow && r.Debit || r.Overdraw || r.Ban != nil || b.limits[i].calendar() || b.limits[i].params.CountsDenied() {
 			return false
 		}
 	}

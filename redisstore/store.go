@@ -207,7 +207,7 @@ var plainText = string(appendRequest(nil, &algo.Request{Cost: 1}, nil))
 
 // requestText returns a request as the scripts read it.
 func requestText(q *algo.Request, bounds []int64) string {
-	if q.Cost == 1 && q.Floor == 0 && q.MaxWait == 0 && q.Member == 0 && !q.Debit && bounds == nil {
+	if q.Cost == 1 && q.Floor == 0 && q.MaxWait == 0 && q.Member == 0 && !q.Debit && !q.Overdraw && bounds == nil {
 		return plainText
 	}
 	return string(appendRequest(make([]byte, 0, 48), q, bounds))
@@ -216,13 +216,19 @@ func requestText(q *algo.Request, bounds []int64) string {
 // debitText marks a debit, in place of a member. It also marks a batch of nothing but debits.
 const debitText = "D"
 
+// overdrawText marks an overdraw in the same way.
+const overdrawText = "O"
+
 func appendRequest(b []byte, q *algo.Request, bounds []int64) []byte {
 	b = appendInt(b, min(q.Cost, tooMany))
 	b = appendInt(b, min(q.Floor, tooMany))
 	b = appendInt(b, max(-1, min(q.MaxWait, exact-1)))
-	if q.Debit {
+	switch {
+	case q.Debit:
 		b = appendText(b, debitText)
-	} else {
+	case q.Overdraw:
+		b = appendText(b, overdrawText)
+	default:
 		b = appendMember(b, q.Member)
 	}
 	for _, n := range bounds {

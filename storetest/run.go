@@ -121,6 +121,12 @@ var contract = append([]clause{
 	{"DebitBans", debitBans},
 	{"DebtRefusesAll", debtRefusesAll},
 	{"DebitRefused", debitRefused},
+	{"OverdrawSteps", overdrawSteps},
+	{"OverdrawFits", overdrawFits},
+	{"OverdrawEnds", overdrawEnds},
+	{"OverdrawBatch", overdrawBatch},
+	{"OverdrawVersions", overdrawVersions},
+	{"OverdrawRefused", overdrawRefused},
 	{"Convert", convert},
 	{"ConvertRandom", convertRandom},
 	{"ConvertInTurn", convertInTurn},
@@ -147,6 +153,7 @@ var concurrent = []clause{
 	{"ConcurrentLeases", concurrentLeases},
 	{"ConcurrentSetLimit", concurrentSetLimit},
 	{"DebitConcurrent", debitConcurrent},
+	{"OverdrawConcurrent", overdrawConcurrent},
 	{"Closed", closed},
 }
 

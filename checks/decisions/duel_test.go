@@ -302,6 +302,9 @@ func (d *duel) request() sluice.Request {
 	}
 	r.Peek = d.rnd.IntN(10) == 0
 	r.Debit = r.Limit.TakesDebits() && d.rnd.IntN(4) == 0
+	if r.Overdraw = r.Limit.TakesDebits() && !r.Debit && d.rnd.IntN(4) == 0; r.Overdraw && d.rnd.IntN(2) == 0 {
+		r.Cost = d.one(2*most, 1<<17, 1<<17+1, 1<<40, 1<<52)
+	}
 	if n := len(d.bans); n > 0 {
 		r.Ban = d.bans[d.rnd.IntN(n)]
 	}
@@ -357,6 +360,7 @@ func (d *duel) plainBatch() {
 		rs[i] = sluice.Request{Limit: l, Key: k, Cost: d.one(1, 1, 1, 2, 130, l.Capacity()/2, l.Capacity(), d.upTo(l.Capacity()))}
 		rs[i].Cost = max(1, rs[i].Cost)
 		rs[i].Debit = debits && l.TakesDebits()
+		rs[i].Overdraw = !debits && l.TakesDebits() && d.rnd.IntN(8) == 0
 		d.note("in a plain batch: %s", describe(&rs[i]))
 	}
 	d.decideAll(rs)
@@ -448,8 +452,8 @@ func (d *duel) reset(l *sluice.Limit, k sluice.Key) {
 }
 
 func describe(r *sluice.Request) string {
-	return fmt.Sprintf("decide %v for %q: cost %d floor %d wait %v member %d peek %t shadow %t debit %t",
-		r.Limit, r.Key.Text(), r.Cost, r.Floor, r.MaxWait, r.Member, r.Peek, r.Shadow, r.Debit)
+	return fmt.Sprintf("decide %v for %q: cost %d floor %d wait %v member %d peek %t shadow %t debit %t overdraw %t",
+		r.Limit, r.Key.Text(), r.Cost, r.Floor, r.MaxWait, r.Member, r.Peek, r.Shadow, r.Debit, r.Overdraw)
 }
 
 func ended(c *sluice.Charge) string {

@@ -319,11 +319,12 @@ func (w *grantWalk) decide(v *grantVersion) {
 	// A log forgets units that decide nothing beside a debt, and the oracle does not.
 	_, log := l.Algorithm().(sluice.SlidingLog)
 	r.Debit = !log && len(w.versions) == 1 && w.below(4) == 0
+	r.Overdraw = !log && !r.Debit && w.below(4) == 0
 	d, err := w.store.Decide(context.Background(), r)
 	if err != nil {
 		w.Fatal(err)
 	}
-	q := oracle.Request{Now: w.now, Cost: r.Cost, Floor: r.Floor, Debit: r.Debit && !r.Peek}
+	q := oracle.Request{Now: w.now, Cost: r.Cost, Floor: r.Floor, Debit: r.Debit && !r.Peek, Overdraw: r.Overdraw}
 	if l == v.limit {
 		q.MaxWait = int64(r.MaxWait)
 	}

@@ -245,6 +245,9 @@ func (w *twins) request(k *twinKey) sluice.Request {
 	}
 	r.Peek = w.oneIn(8)
 	r.Debit = l.TakesDebits() && w.oneIn(4)
+	if r.Overdraw = l.TakesDebits() && !r.Debit && w.oneIn(4); r.Overdraw && w.oneIn(2) {
+		r.Cost = w.one(2*c, 1<<17, 1<<30, 1<<52)
+	}
 	if _, ok := l.Algorithm().(sluice.Concurrency); ok && (!r.Peek || w.oneIn(2)) {
 		w.members++
 		r.Member = w.members

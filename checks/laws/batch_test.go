@@ -67,7 +67,7 @@ func (p *player) batch() {
 	}
 	for i, it := range items {
 		if got[i].Allowed && (all || it.request.Shadow || it.debits()) && !it.request.Peek {
-			p.taken = append(p.taken, taken{it.account, it.id, it.request.Charge(&got[i]), p.now + got[i].Delay.Microseconds(), p.now >= p.high})
+			p.taken = append(p.taken, taken{it.account, it.id, it.request.Charge(&got[i]), p.acts(&it.request, &got[i]), p.now >= p.high})
 		}
 	}
 }

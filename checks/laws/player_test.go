@@ -149,8 +149,11 @@ func (p *player) request(at *account) (sluice.Request, oracle.Request) {
 		}
 	}
 	r.Debit = at.limit.TakesDebits() && rapid.IntRange(0, 3).Draw(p.T, "debit") == 0
+	if r.Overdraw = at.limit.TakesDebits() && !r.Debit && rapid.IntRange(0, 3).Draw(p.T, "overdraw") == 0; r.Overdraw {
+		r.Cost *= rapid.SampledFrom([]int64{1, 3, 20}).Draw(p.T, "times")
+	}
 	at.debited = at.debited || r.Debit
-	o.Cost, o.Floor, o.Member, o.Debit = r.Cost, r.Floor, r.Member, r.Debit
+	o.Cost, o.Floor, o.Member, o.Debit, o.Overdraw = r.Cost, r.Floor, r.Member, r.Debit, r.Overdraw
 	return r, o
 }
 
@@ -208,8 +211,16 @@ func (p *player) one(at *account) {
 		return want, c.after(p.ids, ch, next), same(got, want)
 	})
 	if got.Allowed && !r.Peek {
-		p.taken = append(p.taken, taken{at, p.ids, r.Charge(&got), p.now + got.Delay.Microseconds(), p.now >= p.high})
+		p.taken = append(p.taken, taken{at, p.ids, r.Charge(&got), p.acts(&r, &got), p.now >= p.high})
 	}
+}
+
+// acts returns when a charge acts. A token bucket that is overdrawn takes the charge for acted at once.
+func (p *player) acts(r *sluice.Request, d *sluice.Decision) int64 {
+	if b, ok := r.Limit.Algorithm().(sluice.TokenBucket); ok && b.WarmUp == 0 && r.Overdraw && r.Cost > 1 {
+		return d.Receipt.At
+	}
+	return p.now + d.Delay.Microseconds()
 }
 
 // end ends a charge.

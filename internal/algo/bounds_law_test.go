@@ -44,6 +44,7 @@ func linear(start, count, period int64) func(*big.Rat) *big.Rat {
 func schedule(c *chooser, q plan, m *machine, charged func(req algo.Request, res algo.Result)) {
 	now := begin(c, q)
 	latest := now
+	q.overdraws = false // see TestOverdrawBound
 	for range 60 {
 		now = max(0, latest-q.period, now+c.step(q.pace, min(now, q.period)))
 		if now > 1<<53 {
@@ -334,6 +335,49 @@ func TestLogKeepsDistance(t *testing.T) {
 			}
 		})
 	})
+}
+
+// TestOverdrawBound: over any interval that ends with an overdraw, at most the bound of the limit is admitted, and what the
+// overdraw took beyond one unit. No request passes until its debt is paid.
+func TestOverdrawBound(t *testing.T) {
+	for name, s := range map[string]subject{"token bucket": bucket, "sliding window": slidingWindow, "sliding log": slidingLog} {
+		t.Run(name, func(t *testing.T) {
+			law(t, 150, func(t *testing.T, c *chooser) {
+				p, _, q := s(c)
+				q.debits = false
+				m, now := newMachine(p), begin(c, q)
+				bound := func(int64) *big.Rat { return rat(q.capacity, 1) } // of windows, within a period
+				if p.Kind == algo.KindBucket {
+					rate := rat(int64(p.Bucket.Num), int64(p.Bucket.Den))
+					bound = func(w int64) *big.Rat { return new(big.Rat).Add(rat(q.capacity, 1), new(big.Rat).Mul(rate, rat(w, 1))) }
+				}
+				var at, units, extra []int64
+				for range 60 {
+					now += c.step(q.pace, 0)
+					a := q.request(c, now)
+					a.MaxWait = 0
+					res := m.decide(a, true)
+					if !res.Allowed || a.Cost == 0 {
+						continue
+					}
+					at, units, extra = append(at, now), append(units, a.Cost), append(extra, 0)
+					if last := len(at) - 1; a.Overdraw {
+						extra[last] = a.Cost - 1
+					}
+				}
+				for i := range at {
+					sum := new(big.Rat)
+					for j := i; j < len(at) && (p.Kind == algo.KindBucket || at[j]-at[i] < q.period); j++ {
+						sum.Add(sum, rat(units[j], 1))
+						if most := bound(at[j] - at[i]); new(big.Rat).Sub(sum, rat(extra[j], 1)).Cmp(most) > 0 {
+							t.Errorf("%s: %s from %d to %d, of %v at %v, the last overdrawn by %d", numbers(&p), sum, at[i], at[j], units, at, extra[j])
+							return
+						}
+					}
+				}
+			})
+		})
+	}
 }
 
 // TestConcurrencyBound: the units with leases never exceed their maximum, nor Max if the requests

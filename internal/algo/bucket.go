@@ -95,7 +95,11 @@ func (b *Bucket) decide(s State, req *Request, res *Result) State {
 		b.look(missing, room, at, req, res)
 		return s
 	}
-	if req.Cost > b.Burst-req.Floor {
+	need := req.Cost
+	if req.Overdraw {
+		need = req.need(b.Burst, int64(b.bound/b.Den))
+	}
+	if need > b.Burst-req.Floor {
 		if req.Debit {
 			missing = b.owing(missing, req.Cost)
 			s = State{at, missing | mark}
@@ -109,11 +113,21 @@ func (b *Bucket) decide(s State, req *Request, res *Result) State {
 		return State{at, after | mark}
 	}
 	over := after - room
+	if need < req.Cost {
+		extra := uint64(req.Cost-need) * b.Den
+		if over <= extra { // at least one unit is left
+			return b.overdrawn(State{at, min(after, b.bound) | mark}, 0, back, res)
+		}
+		over -= extra
+	}
 	wait := b.wait(over) + back
 	if wait <= req.MaxWait && after <= b.bound {
 		*res = Result{Allowed: true, Delay: wait, ResetAfter: b.wait(after) + back, At: at, Over: over}
 		if req.Floor > 0 {
 			mark = lent // it waits for its floor too, which the level does not show
+		}
+		if need < req.Cost {
+			return b.overdrawn(State{at, after | mark}, wait, back, res)
 		}
 		return State{at, after | mark}
 	}
@@ -131,6 +145,13 @@ func (b *Bucket) decide(s State, req *Request, res *Result) State {
 		Reason: Limited, Remaining: b.remaining(missing, room),
 		RetryAfter: retry, ResetAfter: b.wait(missing) + back,
 	}
+	return s
+}
+
+// overdrawn admits a request for more than is left, after a wait. Such a charge counts as acted at once: it is settled at 0 to
+// give it back. A cancellation would take its debt for requests that came later.
+func (b *Bucket) overdrawn(s State, wait, back int64, res *Result) State {
+	*res = Result{Allowed: true, Delay: wait, ResetAfter: b.wait(s.V&^lent) + back, At: max(s.T-1, 0)}
 	return s
 }
 
@@ -282,9 +303,9 @@ func (b *Bucket) await(from *Bucket, s State, req *Request, res *Result) {
 	}
 	longest, room, bound := max(req.MaxWait, 0), b.full, uint64(2*MaxTicks)
 	if req.Cost > 0 {
-		cost := uint64(req.Cost) * b.Den
-		room -= uint64(min(req.Floor, b.Burst))*b.Den + cost
-		bound = b.bound - cost
+		need := uint64(req.need(b.Burst, int64(b.bound/b.Den))) * b.Den
+		room -= uint64(min(req.Floor, b.Burst))*b.Den + need
+		bound = b.bound - uint64(req.Cost)*b.Den
 	}
 	now := min(b.carry(from.Pace, missing, from.full), b.bound)
 	if wait := b.wait(now - room); wait <= longest && now <= bound {

@@ -111,7 +111,7 @@ func (c *SlidingWindow) Decide(w []uint64, req Request, commit bool) Result {
 	if start := index * c.cell(); used == 0 && start > req.Now {
 		res.ResetAfter = start - req.Now // the clock went back to before empty cells
 	}
-	room, counts := req.room(c.Count), req.Debit
+	room, counts := req.room(c.Count, MaxCount), req.Debit
 	switch {
 	case room < 0:
 		res.Reason = Never
@@ -143,12 +143,13 @@ func (c *SlidingWindow) Decide(w []uint64, req Request, commit bool) Result {
 	if req.Cost == 0 {
 		return res
 	}
-	res.Remaining -= req.Cost
+	res.Remaining = max(0, res.Remaining-req.Cost)
 	res.ResetAfter = (index+c.Cells+1)*c.cell() - req.Now
 	if commit {
 		c.date(w, at)
-		c.advance(w, index, used+uint64(req.Cost))
-		*c.at(w, index) += uint64(req.Cost)
+		cost := min(uint64(req.Cost), MaxCount-used)
+		c.advance(w, index, used+cost)
+		*c.at(w, index) += cost
 	}
 	return res
 }
@@ -280,6 +281,6 @@ func (c *SlidingWindow) await(from *SlidingWindow, w []uint64, req *Request, res
 	res.ResetAfter = until(0)
 	if res.Reason == Limited {
 		res.Remaining = left(c.Count, req.Floor, used)
-		res.RetryAfter = until(c.Count - req.Cost - req.keeps())
+		res.RetryAfter = until(c.Count - req.need(c.Count, MaxCount) - req.keeps())
 	}
 }

@@ -53,7 +53,7 @@ func versions(c *chooser, s subject) ([]*algo.Params, plan) {
 			all.pace = q.pace
 		}
 		all.capacity = max(all.capacity, q.capacity)
-		all.floors, all.waits, all.debits, all.members = q.floors, q.waits, q.debits, q.members
+		all.floors, all.waits, all.debits, all.overdraws, all.members = q.floors, q.waits, q.debits, q.overdraws, q.members
 	}
 	if c.oneIn(2) { // nearly the same numbers
 		last := *ps[0]
@@ -211,7 +211,7 @@ func TestChangesBoundOfPaces(t *testing.T) {
 				}
 				slack.Mul(slack, rate)
 				m, now := newMachine(*ps[0]), begin(c, q)
-				m.p = ps[0]
+				m.p, q.overdraws = ps[0], false
 				var ds []departure
 				for range 60 {
 					now += c.step(q.pace, 0)
@@ -239,6 +239,7 @@ func TestChangesBoundOfPaces(t *testing.T) {
 // inTurn makes 60 requests, each under numbers that are chosen at random, and returns when and how many units
 // were admitted.
 func (m *machine) inTurn(c *chooser, q plan, ps []*algo.Params, now int64) (at, units []int64) {
+	q.overdraws = false
 	for range 60 {
 		now += c.step(q.pace, 0)
 		p, req := ps[c.below(int64(len(ps)))], q.request(c, now)

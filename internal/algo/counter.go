@@ -119,7 +119,7 @@ func (c *SlidingCounter) decide(s State, req *Request, res *Result) State {
 	start := index * c.Length
 	used := c.weighted(prev, at-start) + int64(cur)
 	*res = Result{Remaining: left(c.Count, req.Floor, uint64(used)), ResetAfter: c.reset(index, prev, cur, req.Now)}
-	room, counts := req.room(c.Count), req.Debit
+	room, counts := req.room(c.Count, counterMax), req.Debit
 	switch {
 	case room < 0:
 		res.Reason = Never
@@ -144,7 +144,7 @@ func (c *SlidingCounter) decide(s State, req *Request, res *Result) State {
 		return kept
 	}
 	cur += uint64(req.Cost)
-	res.Remaining -= req.Cost
+	res.Remaining = max(0, res.Remaining-req.Cost)
 	res.ResetAfter = c.reset(index, prev, cur, req.Now)
 	return c.charged(s, index, prev, cur, at)
 }
@@ -268,6 +268,6 @@ func (c *SlidingCounter) await(from *SlidingCounter, s State, req *Request, res 
 	res.ResetAfter = until(0)
 	if res.Reason == Limited {
 		res.Remaining = left(c.Count, req.Floor, used)
-		res.RetryAfter = until(c.Count - req.Cost - req.keeps())
+		res.RetryAfter = until(c.Count - req.need(c.Count, counterMax) - req.keeps())
 	}
 }

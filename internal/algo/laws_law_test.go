@@ -56,6 +56,7 @@ func TestLatestState(t *testing.T) {
 		for range 60 {
 			now += c.step(q.pace, 0)
 			a := q.request(c, now)
+			a.Overdraw = false
 			res := m.decide(a, true)
 			latest := p.LatestState(m.s)
 			if res.Allowed && a.Cost > 0 && (latest > res.At || latest <= res.At-q.period) {
@@ -76,7 +77,7 @@ func TestAllowMovesByTheCost(t *testing.T) {
 			now += c.step(q.pace, 0)
 			a := q.request(c, now)
 			a.Member = uint64(i + 1)
-			a.MaxWait = 0
+			a.MaxWait, a.Overdraw = 0, false
 			before := look(m, now, 0).Remaining
 			res := m.decide(a, true)
 			after := look(m, now, 0).Remaining
@@ -132,7 +133,7 @@ func TestNoCostPasses(t *testing.T) {
 				now += c.step(q.pace, 0)
 			}
 			a := q.request(c, now)
-			a.MaxWait, a.Debit = 0, false
+			a.MaxWait, a.Debit, a.Overdraw = 0, false, false
 			m.decide(a, true)
 			a.Cost = 0
 			if res := m.decide(a, c.oneIn(2)); !res.Allowed && p.Kind != algo.KindWarmBucket && !p.CountsDenied() {

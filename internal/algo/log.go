@@ -16,6 +16,9 @@ type SlidingLog struct {
 	CountDenied bool
 }
 
+// maxLogCost bounds the cost of an entry.
+const maxLogCost = 2 * MaxLogCount
+
 // MaxLogCount bounds the Count of a SlidingLog: its state has an entry for each request.
 const MaxLogCount = 1 << 16
 
@@ -153,7 +156,7 @@ func (l *SlidingLog) Decide(w []uint64, req Request, commit bool) Result {
 	if r.len > first {
 		last = r.time(r.len - 1)
 	}
-	room, counts := req.room(l.Count), l.CountDenied
+	room, counts := req.room(l.Count, maxLogCost), l.CountDenied
 	switch {
 	case room < 0:
 		res.Reason, counts = Never, false
@@ -166,7 +169,7 @@ func (l *SlidingLog) Decide(w []uint64, req Request, commit bool) Result {
 		res.Reason = TooSoon
 	default:
 		res.Allowed, res.At = true, at
-		res.Remaining -= req.Cost
+		res.Remaining = max(0, res.Remaining-req.Cost)
 		res.ResetAfter = at + l.Length - req.Now
 		if commit {
 			r.drop(first)
@@ -347,7 +350,7 @@ func (l *SlidingLog) await(from *SlidingLog, w []uint64, req *Request, res *Resu
 		return min(carried.until(uint64(room)), r.time(i)+from.Length)
 	}
 	reset := until(0)
-	retry := until(max(0, l.Count-req.Cost-req.keeps()))
+	retry := until(max(0, l.Count-req.need(l.Count, maxLogCost)-req.keeps()))
 	if req.Cost > 0 {
 		if l.MinInterval >= l.Length { // the last unit must have left
 			retry = reset

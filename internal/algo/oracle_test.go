@@ -15,8 +15,8 @@ import (
 type plan struct {
 	pace
 	capacity int64
-	// floors, waits, ends and debits say what the schedule may contain.
-	floors, waits, ends, debits bool
+	// floors, waits, ends, debits and overdraws say what the schedule may contain.
+	floors, waits, ends, debits, overdraws bool
 	// back is the longest jump back of the clock.
 	back int64
 	// members is how many leases there may be.
@@ -62,6 +62,9 @@ func (q *plan) request(c *chooser, now int64) algo.Request {
 		}
 	}
 	req.Debit = q.debits && c.oneIn(4)
+	if req.Overdraw = q.overdraws && !req.Debit && now > 0 && c.oneIn(3); req.Overdraw && c.oneIn(3) {
+		req.Cost = c.one(2*most, 1<<17, 1<<30, 1<<52)
+	}
 	if q.members > 0 {
 		req.Member = 1 + uint64(c.below(q.members))
 	}

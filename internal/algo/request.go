@@ -32,6 +32,9 @@ type Request struct {
 	// Debit takes the cost even if the request is denied: what is missing becomes debt. The result
 	// is of the state after that. Leaky buckets and concurrency limits cannot owe units, and ignore it.
 	Debit bool
+	// Overdraw takes the whole cost if one unit can be taken: what is missing becomes debt. Leaky buckets and
+	// concurrency limits ignore it.
+	Overdraw bool
 }
 
 // Result is what an algorithm decides. Times are in microseconds.
@@ -71,10 +74,20 @@ func (r *Request) keeps() int64 {
 	return r.Floor
 }
 
+// need returns how many of count units must be left for the request: its cost, or one if it is an overdraw. An overdraw of
+// more units than a state can count, which are most, needs all of them: so it never passes, and what is charged is what it
+// gives back.
+func (r *Request) need(count, most int64) int64 {
+	if r.Overdraw && r.Cost <= max(count, most-count) {
+		return min(r.Cost, 1)
+	}
+	return r.Cost
+}
+
 // room returns how many of count units may be used before the request, so that it passes; negative if
-// it never can.
-func (r *Request) room(count int64) int64 {
-	return count - min(r.keeps(), count+1) - min(r.Cost, count+1)
+// it never can. A state can count most units.
+func (r *Request) room(count, most int64) int64 {
+	return count - min(r.keeps(), count+1) - min(r.need(count, most), count+1)
 }
 
 // left returns how many of count units a request can still take, if floor units must remain.

@@ -82,7 +82,7 @@ func bucket(c *chooser) (algo.Params, oracle.State, plan) {
 	o := oracle.NewBucket(count, period, burst, debt)
 	return newBucket(count, period, burst, debt), o, plan{
 		pace: pace{max(1, period/count), o.Period()}, capacity: burst,
-		floors: true, waits: true, ends: true, debits: true, back: 5 * o.Period(),
+		floors: true, waits: true, ends: true, debits: true, overdraws: true, back: 5 * o.Period(),
 	}
 }
 
@@ -105,7 +105,7 @@ func warmBucket(c *chooser) (algo.Params, oracle.State, plan) {
 			Warm: algo.NewWarmBucket(p, period, burst, debt, warm, cold),
 		}, o, plan{
 			pace: pace{max(1, period/count), o.Period()}, capacity: burst,
-			floors: true, waits: true, ends: true, debits: true, back: 5 * o.Period(),
+			floors: true, waits: true, ends: true, debits: true, overdraws: true, back: 5 * o.Period(),
 		}
 }
 
@@ -132,7 +132,7 @@ func leaky(c *chooser) (algo.Params, oracle.State, plan) {
 func windowed(unit, period, capacity int64) plan {
 	return plan{
 		pace: pace{max(1, unit), period}, capacity: capacity,
-		floors: true, waits: true, ends: true, debits: true, back: 5 * period,
+		floors: true, waits: true, ends: true, debits: true, overdraws: true, back: 5 * period,
 	}
 }
 
@@ -156,7 +156,10 @@ func slidingWindow(c *chooser) (algo.Params, oracle.State, plan) {
 			cells--
 		}
 	}
-	return cellsOf(count, period, cells, c.oneIn(2))
+	p, o, q := cellsOf(count, period, cells, c.oneIn(2))
+	q.debits = c.oneIn(2)
+	q.ends = !q.debits // a charge gives back less if its cell has reached the most that a state counts
+	return p, o, q
 }
 
 func cellsOf(count, period, cells int64, denied bool) (algo.Params, oracle.State, plan) {

@@ -122,7 +122,11 @@ func (b *WarmBucket) decide(w []uint64, req *Request, commit bool) Result {
 	if owed == 0 {
 		res.Remaining = max(0, b.Burst-req.Floor)
 	}
-	if req.Cost > b.Burst-req.Floor && req.Cost > 0 {
+	need := req.Cost
+	if req.Overdraw && req.Cost <= MaxUnits && b.ticks(req.Cost) <= MaxTicks/2 {
+		need = min(need, 1)
+	}
+	if need > b.Burst-req.Floor && need > 0 {
 		res.Reason = Never
 		return res
 	}

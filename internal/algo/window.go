@@ -125,7 +125,7 @@ func (w *FixedWindow) decide(s State, req *Request, res *Result) State {
 	case at > req.Now: // the clock went back to before an empty window
 		res.ResetAfter = at - req.Now
 	}
-	counts := req.Debit
+	counts, need := req.Debit, req.need(w.Count, MaxCount)
 	switch {
 	case req.Cost == 0:
 		if used > uint64(w.Count) {
@@ -134,16 +134,16 @@ func (w *FixedWindow) decide(s State, req *Request, res *Result) State {
 		}
 		res.Allowed, res.At = true, at
 		return kept
-	case req.Cost > w.Count-req.Floor:
+	case need > w.Count-req.Floor:
 		res.Reason = Never
-	case req.Cost > res.Remaining:
+	case need > res.Remaining:
 		res.Reason, res.RetryAfter = Limited, end-req.Now
 		counts = counts || w.CountDenied
 	default:
 		res.Allowed, res.At = true, at
-		res.Remaining -= req.Cost
+		res.Remaining = max(0, res.Remaining-req.Cost)
 		res.ResetAfter = end - req.Now
-		return w.pack(kept, end, used+uint64(req.Cost), at)
+		return w.pack(kept, end, min(used+uint64(req.Cost), MaxCount), at)
 	}
 	if !counts {
 		return kept
@@ -291,6 +291,6 @@ func (w *FixedWindow) await(from *FixedWindow, s State, req *Request, res *Resul
 	res.ResetAfter = until(0)
 	if res.Reason == Limited {
 		res.Remaining = left(w.Count, req.Floor, used)
-		res.RetryAfter = until(w.Count - req.Cost - req.keeps())
+		res.RetryAfter = until(w.Count - req.need(w.Count, MaxCount) - req.keeps())
 	}
 }

@@ -62,7 +62,7 @@ func (b Bucket) at(now int64) Bucket {
 // over returns how many tokens a request lacks, and the time from which to count.
 func (b Bucket) over(r Request) (*big.Rat, int64) {
 	tokens, at := b.refilled(r.Now)
-	need := whole(r.Cost)
+	need := whole(r.need(b.burst, Down(b.most)))
 	if r.Cost > 0 {
 		need = add(need, whole(r.Floor))
 	}
@@ -71,7 +71,7 @@ func (b Bucket) over(r Request) (*big.Rat, int64) {
 
 // Allows implements State.
 func (b Bucket) Allows(r Request) (bool, int64, Reason) {
-	if r.Cost > 0 && r.Cost > b.burst-r.Floor {
+	if r.Cost > 0 && r.need(b.burst, Down(b.most)) > b.burst-r.Floor {
 		return false, 0, Never
 	}
 	over, at := b.over(r)
@@ -101,7 +101,11 @@ func (b Bucket) Take(r Request, allowed bool) (State, Charge) {
 		return b, c
 	}
 	waits := false
-	if over.Sign() > 0 {
+	if tokens, _ := b.refilled(r.Now); r.need(b.burst, Down(b.most)) < r.Cost && less(tokens, whole(r.Cost+r.Floor)) {
+		c.Act = whole(max(at-1, 0)) // it has acted at once, and cannot be cancelled
+		c.At = max(at-1, 0)
+		waits = over.Sign() > 0 && r.Floor > 0
+	} else if over.Sign() > 0 {
 		c.Act = add(c.Act, quo(over, b.rate))
 		waits = r.Floor > 0
 	} else {

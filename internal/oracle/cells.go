@@ -49,9 +49,9 @@ func (c Cells) Allows(r Request) (bool, int64, Reason) {
 	switch {
 	case r.Cost == 0 && min(used, most) <= c.count:
 		return true, 0, None
-	case r.Cost > 0 && r.Cost > c.count-r.Floor:
+	case r.Cost > 0 && r.beyond(c.count, most):
 		return false, 0, Never
-	case r.Cost > 0 && used <= c.count-r.Floor-r.Cost:
+	case r.Cost > 0 && used <= c.count-r.Floor-r.need(c.count, most):
 		return true, 0, None
 	}
 	return false, 0, Limited
@@ -63,9 +63,12 @@ func (c Cells) Take(r Request, allowed bool) (State, Charge) {
 	if setBack {
 		c.units, c.newest, c.last = map[int64]int64{cell: used}, cell, at
 	}
-	if r.Cost > 0 && (allowed || r.Debit || c.countDenied && !r.beyond(c.count)) {
+	if r.Cost > 0 && (allowed || r.Debit || c.countDenied && !r.beyond(c.count, most)) {
 		c.last = c.later(at)
 		c = c.from(cell)
+		if allowed {
+			r.Cost = min(r.Cost, most-used)
+		}
 		c.units[cell] += min(r.Cost, most)
 	}
 	return c, Charge{Cost: r.Cost, At: at}

@@ -48,9 +48,9 @@ func (c Counter) Allows(r Request) (bool, int64, Reason) {
 	switch {
 	case r.Cost == 0 && used <= c.count:
 		return true, 0, None
-	case r.Cost > 0 && r.Cost > c.count-r.Floor:
+	case r.Cost > 0 && r.beyond(c.count, mostCounted):
 		return false, 0, Never
-	case r.Cost > 0 && used <= c.count-r.Floor-r.Cost:
+	case r.Cost > 0 && used <= c.count-r.Floor-r.need(c.count, mostCounted):
 		return true, 0, None
 	}
 	return false, 0, Limited
@@ -62,7 +62,7 @@ func (c Counter) Take(r Request, allowed bool) (State, Charge) {
 	if setBack {
 		c.units, c.newest, c.last = map[int64]int64{window: cur}, window, at
 	}
-	if r.Cost > 0 && (allowed || r.Debit || c.countDenied && !r.beyond(c.count)) {
+	if r.Cost > 0 && (allowed || r.Debit || c.countDenied && !r.beyond(c.count, mostCounted)) {
 		c.last = c.later(window, at)
 		c = c.from(window)
 		c.units[window] = r.owes(c.units[window], mostCounted)

@@ -10,6 +10,9 @@ type Log struct {
 	entries []entry // in order of time
 }
 
+// mostLogged is the highest cost of an entry.
+const mostLogged = 1 << 17
+
 type entry struct{ cost, at int64 }
 
 // NewLog returns a sliding log of count units per length, whose requests are at least an interval
@@ -51,9 +54,9 @@ func (l Log) Allows(r Request) (bool, int64, Reason) {
 		return true, 0, None
 	case r.Cost == 0:
 		return false, 0, Limited
-	case r.Cost > l.count-r.Floor:
+	case r.beyond(l.count, mostLogged):
 		return false, 0, Never
-	case used > l.count-r.Floor-r.Cost:
+	case used > l.count-r.Floor-r.need(l.count, mostLogged):
 		return false, 0, Limited
 	case len(counted) > 0 && at-counted[len(counted)-1].at < l.interval:
 		return false, 0, TooSoon
@@ -67,7 +70,7 @@ func (l Log) Take(r Request, allowed bool) (State, Charge) {
 	if setBack {
 		l.entries = counted
 	}
-	if r.Cost > 0 && (allowed || r.Debit || l.countDenied && !r.beyond(l.count)) {
+	if r.Cost > 0 && (allowed || r.Debit || l.countDenied && !r.beyond(l.count, mostLogged)) {
 		if !allowed {
 			r.Cost = min(r.Cost, l.count+1) // more units make no difference
 		}

@@ -21,6 +21,8 @@ type Request struct {
 	Member uint64
 	// Debit takes the cost although the request may be denied.
 	Debit bool
+	// Overdraw takes the whole cost if one unit can be taken.
+	Overdraw bool
 }
 
 // most is the most units that a state counts.
@@ -32,9 +34,20 @@ func (r Request) owes(used, most int64) int64 { return max(used, min(used+min(r.
 // longest returns the longest delay of a request to an algorithm that offers none by itself.
 func (r Request) longest() int64 { return max(r.MaxWait, 0) }
 
+// need returns how many of count units must be left so that the request passes: one for an overdraw, if a state counts as much
+// as the request takes beside count units.
+func (r Request) need(count, counts int64) int64 {
+	if r.Overdraw && r.Cost > 0 && (r.Cost <= count || r.Cost <= counts-count) {
+		return 1
+	}
+	return r.Cost
+}
+
 // beyond reports whether a request is for more than count units above its floor. Such a request can never
 // pass, and does not count as an attempt.
-func (r Request) beyond(count int64) bool { return r.Floor > count || r.Cost > count-r.Floor }
+func (r Request) beyond(count, counts int64) bool {
+	return r.Floor > count || r.need(count, counts) > count-r.Floor
+}
 
 // Reason says why a request was denied.
 type Reason uint8

@@ -67,7 +67,11 @@ func (b WarmBucket) price(cost int64, stored *big.Rat) (took, left *big.Rat) {
 
 // Allows implements State.
 func (b WarmBucket) Allows(r Request) (bool, int64, Reason) {
-	if r.Cost > 0 && r.Cost > b.burst-r.Floor {
+	need := r.Cost
+	if ticks := mul(whole(r.Cost), new(big.Rat).SetInt(b.each.Num())); r.Overdraw && r.Cost <= mostUnits && !less(whole(mostTicks/2), ticks) {
+		need = min(need, 1)
+	}
+	if r.Cost > 0 && need > b.burst-r.Floor {
 		return false, 0, Never
 	}
 	b, _ = b.at(r.Now)

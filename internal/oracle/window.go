@@ -66,9 +66,9 @@ func (w Window) Allows(r Request) (bool, int64, Reason) {
 	switch {
 	case r.Cost == 0 && w.used <= w.count:
 		return true, 0, None
-	case r.Cost > 0 && r.Cost > w.count-r.Floor:
+	case r.Cost > 0 && r.beyond(w.count, most):
 		return false, 0, Never
-	case r.Cost > 0 && w.used <= w.count-r.Floor-r.Cost:
+	case r.Cost > 0 && w.used <= w.count-r.Floor-r.need(w.count, most):
 		return true, 0, None
 	}
 	return false, 0, Limited
@@ -80,7 +80,7 @@ func (w Window) Take(r Request, allowed bool) (State, Charge) {
 	if setBack {
 		w = now
 	}
-	if r.Cost > 0 && (allowed || r.Debit || w.countDenied && !r.beyond(w.count)) {
+	if r.Cost > 0 && (allowed || r.Debit || w.countDenied && !r.beyond(w.count, most)) {
 		w = now
 		w.open = true
 		w.charged(r.owes(w.used, most)-w.used, w.counts(r.Now))

@@ -13,7 +13,7 @@ import (
 
 // Request converts a request for package algo, without the time. A peek charges no debit.
 func Request(r *sluice.Request) algo.Request {
-	return algo.Request{Cost: r.Cost, Floor: r.Floor, MaxWait: MaxWait(r.MaxWait), Member: r.Member, Debit: r.Debit && !r.Peek}
+	return algo.Request{Cost: r.Cost, Floor: r.Floor, MaxWait: MaxWait(r.MaxWait), Member: r.Member, Debit: r.Debit && !r.Peek, Overdraw: r.Overdraw}
 }
 
 // MaxWait returns a wait in whole microseconds, rounded down. A negative wait, or a positive one

@@ -101,13 +101,21 @@ do
         return within(p, u - p[4], f, wait), s
       end
       local room = p[4] - q[2]
-      if cost <= room then
+      local least = cost
+      if q[4] == OVERDRAW then
+        least = need(q, p[4], (bound(p)))
+      end
+      if least <= room then
         local free = room - u
-        if cost < free or cost == free and f == 0 then
-          return true, level(p, at, u + cost, f, lent)
+        if least < free or least == free and f == 0 then
+          u = u + cost
+          if least < cost then
+            u, f = bounded(p, u, f)
+          end
+          return true, level(p, at, u, f, lent)
         end
         local mu, mf = bound(p)
-        if wait > 0 and not beyond(cost, f, mu - u, mf) and within(p, u + cost - room, f, wait) then
+        if wait > 0 and not beyond(cost, f, mu - u, mf) and within(p, u + least - room, f, wait) then
           -- With a floor, the level does not show when the request acts.
           return true, level(p, at, u + cost, f, lent or q[2] > 0)
         end

@@ -32,10 +32,10 @@ if given <= 2 then
   if same then
     u = u + cost
     if u > burst or u == burst and f > 0 then
-      if member ~= 'D' then
+      if member == '' then
         return struct.pack('>BI8B', 207, now, 0) .. (raw or '')
       end
-      same = false -- the rest of the script charges the debit
+      same = false -- the rest of the script charges a debit or an overdraw
     end
   end
   if same then

@@ -120,11 +120,11 @@ do
       if back then
         s = state(p, index, { used }, at)
       end
-      local allowed, counts = admits(q, p[2], used, p[5])
+      local allowed, counts = admits(q, p[2], used, p[5], exact)
       if not counts then
         return allowed, s
       end
-      cost = min(cost, exact) -- of a debit
+      cost = min(cost, allowed and q[4] == OVERDRAW and exact - used or exact) -- it may be a debit
       local cells = advanced(s, index)
       make_room(cells, cost - (exact - used))
       cells[1] = cells[1] + cost

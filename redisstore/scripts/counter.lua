@@ -96,7 +96,7 @@ do
         s = state(p, index, prev, cur, at)
       end
       local used = weighted(prev, at - index * p[3], p[3]) + cur
-      local allowed, counts = admits(q, p[2], used, p[4])
+      local allowed, counts = admits(q, p[2], used, p[4], most)
       if counts then
         return allowed, state(p, index, prev, min(cur + cost, most), later(s, index, at))
       end

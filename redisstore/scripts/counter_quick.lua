@@ -41,7 +41,7 @@ do
         local ms = string.format('%d', micros / 1000)
         redis.call('SET', KEYS[1], value, 'PX', ms)
       end
-      if allowed or denied == 0 and member ~= 'D' then
+      if allowed or denied == 0 and member == '' then
         return struct.pack('>BI8B', 207, now, allowed and 1 or 0) .. (raw or '')
       end
     end

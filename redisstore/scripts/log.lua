@@ -190,7 +190,7 @@ do
       return ''
     end
     local cost = q[1]
-    local room = max(0, p[2] - cost - (cost > 0 and q[2] or 0))
+    local room = max(0, p[2] - need(q, p[2], mostCost) - (cost > 0 and q[2] or 0))
     local till = waits(s, p, units, room, now)
     if cost > 0 then
       if p[4] >= p[3] then -- the last unit must have left
@@ -374,7 +374,7 @@ do
       if cost == 0 then
         return units <= p[2], t
       end
-      local room = p[2] - q[2] - cost
+      local room = p[2] - q[2] - need(q, p[2], mostCost)
       local allowed = room >= 0 and units <= room and not (too_soon(t, at, start) and q[2] >= 0)
       if not allowed and q[4] ~= DEBIT and (room < 0 or p[5] == 0) then
         return false, t
@@ -409,9 +409,9 @@ do
         return ''
       end
       local units, before = used(s, start)
-      local room = cost == 0 and p[2] or p[2] - q[2] - cost
+      local room = cost == 0 and p[2] or p[2] - q[2] - need(q, p[2], mostCost)
       if room >= 0 and (units > room or too_soon(s, at, start)) then
-        local gone = units - room + ((p[5] == 1 or q[4] == DEBIT) and cost or 0)
+        local gone = units - room + ((p[5] == 1 or q[4] == DEBIT) and min(cost, p[2] + 1) or 0)
         local e = gone > 0 and find(s, before + gone)
         if e then
           return cmsgpack.pack(s.last, units, e[1], e[2] - before)

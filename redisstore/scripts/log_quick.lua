@@ -9,8 +9,8 @@ if #ARGV <= 2 then
   if ARGV[2] then
     cost, reserved, _, member = cmsgpack.unpack(ARGV[2])
   end
-  if member == 'D' then
-    denied = 1 -- the rest of the script counts it
+  if member ~= '' then
+    denied = 1 -- the rest of the script decides a debit or an overdraw that does not fit
   end
   local room = count - reserved - cost
   local mostUnits = 4503599627370496

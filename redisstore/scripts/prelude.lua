@@ -11,7 +11,7 @@
 --      of the limit that it is kept under, the kind first. s.raw is its text as the
 --      server has it, '' for a fresh state, nil for a state that was computed.
 --   q  a request: cost, floor, wait, member, and boundaries of the calendar. A debit has the
---      member DEBIT
+--      member DEBIT, and an overdraw the member OVERDRAW
 --   c  a charge: cost, floor, at, whole units and fraction of over, member, boundaries
 --
 --   fresh(p)                      the state of a key that was never used
@@ -49,6 +49,9 @@ local floor, max, min = math.floor, math.max, math.min
 
 -- A debit takes its cost whatever is left. Package redisstore writes this in place of a member.
 local DEBIT = 'D'
+
+-- An overdraw takes its whole cost if one unit is left.
+local OVERDRAW = 'O'
 
 -- Integers beyond this are not exact.
 local exact = 9007199254740992
@@ -166,15 +169,24 @@ local function carried(units, count, first, step, now)
   return max(0, units - (floor((now - first) / step) + 1) * count)
 end
 
+-- need returns how many of count units must be left for q, as algo's Request.need. A state counts most units.
+local function need(q, count, most)
+  local cost = q[1]
+  if q[4] == OVERDRAW and cost <= max(count, most - count) then
+    return min(cost, 1)
+  end
+  return cost
+end
+
 -- admits reports whether a window of count units, of which some are used, admits q, and
--- whether it counts q. A debit counts in any case.
-local function admits(q, count, used, counts_denied)
-  local cost, room = q[1], count - q[2]
-  if cost == 0 then
+-- whether it counts q. A debit counts in any case. A state counts most units.
+local function admits(q, count, used, counts_denied, most)
+  local least, room = need(q, count, most), count - q[2]
+  if least == 0 then
     return used <= count, false
   end
-  local allowed = cost <= room - used
-  return allowed, allowed or q[4] == DEBIT or counts_denied == 1 and cost <= room
+  local allowed = least <= room - used
+  return allowed, allowed or q[4] == DEBIT or counts_denied == 1 and least <= room
 end
 
 -- save writes a state with its time to live, or deletes it. With held, the processes that hold

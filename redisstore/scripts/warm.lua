@@ -247,7 +247,11 @@ do
       if setback then
         s = state(p, at, owed, warm)
       end
-      local passes = cost == 0 or cost <= p[4] - q[2]
+      local least = cost
+      if q[4] == OVERDRAW and cost < exact and not more(ticks(p, cost), most61) then
+        least = min(cost, 1)
+      end
+      local passes = cost == 0 or least <= p[4] - q[2]
       if passes and #owed > 0 then
         local wait = max(q[3], 0) - (at - now)
         passes = wait > 0 and not more(owed, most61) and not more(owed, mul(big(wait), big(p[2])))

@@ -175,7 +175,7 @@ do
       if back or not same and cost > 0 then
         begins, ends = period(p, at, q, 5, now)
       end
-      local allowed, counts = admits(q, p[2], used, p[5])
+      local allowed, counts = admits(q, p[2], used, p[5], exact)
       if counts then
         local last = ends == s.ends and s.used > 0 and max(s.last, at) or at
         return allowed, state(p, begins, ends, min(used + cost, exact), last)

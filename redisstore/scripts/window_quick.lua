@@ -45,7 +45,7 @@ if ARGV[3] ~= '1' then
         end
         return value
       end
-      if denied == 0 and member ~= 'D' then
+      if denied == 0 and member == '' then
         return struct.pack('>BI8B', 207, now, 0) .. (raw or '')
       end
     end

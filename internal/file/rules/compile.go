@@ -103,7 +103,7 @@ func (r *Rule) rule(f *File, s *reader.Source, path string, where *origins) poli
 		Cost: policy.Cost{
 			Source: r.Cost.Source, Units: r.Cost.Units, Header: r.Cost.Header, Estimate: r.Cost.Estimate, Max: r.Cost.Max,
 		},
-		Floor:      r.Floor,
+		Overdraw: r.Overdraw, Floor: r.Floor,
 		MaxWaiting: r.MaxWaiting, MaxWaitingPerKey: r.MaxWaitingPerKey,
 		Bandwidth:    r.Bandwidth.build(s, path+".bandwidth"),
 		Shadow:       r.Shadow,

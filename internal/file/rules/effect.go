@@ -104,6 +104,7 @@ func (r *Rule) checkUnlimited(s *reader.Source, path string) {
 		given bool
 	}{
 		{"cost", r.Cost != (Cost{})},
+		{"overdraw", r.Overdraw},
 		{"count_status", len(r.CountStatus) > 0},
 		{"floor", r.Floor != 0},
 		{"ban", r.Ban != nil},

@@ -47,6 +47,10 @@ type Rule struct {
 	Deny *List `yaml:"deny" sequence:"name what is listed, as in deny: {client_ip: [192.0.2.0/24]}"`
 	// Cost is how many units a request takes: a number, or a mapping. Default: 1.
 	Cost Cost `yaml:"cost"`
+	// Overdraw lets a request pass while a unit is left, and takes its whole cost: what is missing becomes debt, which refuses
+	// later requests until the rate, or the next window, has paid it. Leaky buckets and concurrency limits cannot owe units.
+	// Default: false.
+	Overdraw bool `yaml:"overdraw"`
 	// CountStatus counts only requests whose response has one of these statuses. The units are taken
 	// before the request is passed on, and given back if its status is another. Default: any response counts.
 	CountStatus []Status `yaml:"count_status"`

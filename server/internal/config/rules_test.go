@@ -88,6 +88,7 @@ func TestRules(t *testing.T) {
 		{"bandwidth", api.Bandwidth, &policy.Bandwidth{Down: sluice.PerSecond(1_000_000), Up: sluice.PerSecond(65_536)}},
 		{"file", api.WhenLimited.File, filepath.Join("testdata", "files", "later.html")},
 		{"cost", o.Rules[1].Cost, policy.Cost{Source: policy.CostResponseHeader, Header: "X-Tokens", Estimate: 500, Max: 8000}},
+		{"overdraw", o.Rules[1].Overdraw, true},
 		{"override of a bucket", words(o.Rules[1].Overrides[0].Limits)[0], "token_bucket(100000/m burst=200000 debt=1 warm_up=1s)"},
 		{"reserved units", o.Rules[1].Reserved, []policy.Reserve{{Units: 100, For: []string{"critical"}}}},
 		{"degrade", o.Rules[1].WhenLimited, policy.LimitedAction{Action: policy.Degrade, Upstream: "http://127.0.0.1:3001"}},

@@ -86,6 +86,9 @@ func rule(r *policy.Rule, remote bool) []line {
 		add("tries", named(r, l))
 	}
 	add("costs", cost(&r.Cost))
+	if r.Overdraw {
+		add("overdraws", "if a unit is left, and then owes the rest of the cost")
+	}
 	add("counts", counts(r.CountStatus))
 	if r.Floor > 0 {
 		add("leaves", fmt.Sprintf("%d units to others", r.Floor))
