@@ -8,6 +8,7 @@ require (
 	github.com/envoyproxy/go-control-plane/envoy v1.39.0
 	github.com/fsnotify/fsnotify v1.10.1
 	github.com/goccy/go-yaml v1.19.2
+	github.com/klauspost/compress v1.19.1
 	github.com/pires/go-proxyproto v0.13.0
 	github.com/prometheus/client_golang v1.24.1
 	github.com/prometheus/common v0.70.1

@@ -21,6 +21,7 @@ const (
 	stateFile  = "server/internal/store/statefile"
 	decisions  = "server/internal/observe"
 	observing  = "server/internal/observe/*"
+	accessLogs = "server/internal/insight/logs"
 	oracleRoom = "internal/oracle"
 	granttest  = "internal/granttest"
 	sharedRoom = "internal/share"
@@ -125,6 +126,7 @@ var house = []room{
 	{wireApp, []string{fileReader, removals, denials, "httplimit", "gate", "policy", settings, inWords, secrets, wireTypes, smallRooms, edges, reported, pipelines, listening, accepting, storing, observing, decisions}, join(moduleOne, []string{"policyfile", envoyFiles, saving}), "app connects the rooms of the server; app is below cli"},
 	{inWords, belowEdge, moduleOne, "describe puts rules and verdicts into words; it decides nothing"},
 	{smallRooms, []string{fileReader}, nil, "a small room imports no other room; pass in what it needs"},
+	{accessLogs, nil, nil, "logs reads the logs of any server; policies and decisions belong to the rooms that use it"},
 	{wireTypes, nil, nil, "wire is the JSON that servers write and commands read; it decides nothing"},
 	{listening, []string{fileReader}, moduleOne, "listening is the same for all protocols; protocols belong to the edges"},
 	{accepting, []string{fileReader, secrets, observing, smallRooms}, moduleOne, "accepting is the same for all protocols; protocols belong to the edges"},

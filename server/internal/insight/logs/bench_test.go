@@ -1,0 +1,98 @@
+package logs
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// benchmarkFile writes a log of nginx, with 5,000 requests a second.
+func benchmarkFile(b *testing.B) (name string, n int) {
+	b.Helper()
+	random := rand.New(rand.NewPCG(1, 2))
+	var text strings.Builder
+	start := time.Date(2026, 11, 24, 10, 0, 0, 0, time.UTC)
+	n = 500_000
+	for i := range n {
+		fmt.Fprintf(&text, `%d.%d.%d.%d - - [%s] "GET /products/%d?page=%d HTTP/1.1" 200 %d "https://shop.example/list" "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0.0.0 Safari/537.36"`+"\n",
+			random.IntN(223)+1, random.IntN(256), random.IntN(256), random.IntN(256), start.Add(time.Duration(i)*200*time.Microsecond).Format("02/Jan/2006:15:04:05 -0700"),
+			random.IntN(1e6), random.IntN(9), random.IntN(1e5))
+	}
+	return write(b, "access.log", text.String()), n
+}
+
+// BenchmarkCombined reads a log of nginx; lines/s is of one core.
+func BenchmarkCombined(b *testing.B) {
+	name, n := benchmarkFile(b)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		r, err := Open(Options{Files: []string{name}, Format: "combined"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		var rec Record
+		read := 0
+		for r.Next(&rec) {
+			read++
+		}
+		if r.Err() != nil || read != n {
+			b.Fatalf("%d of %d records are read: %v", read, n, r.Err())
+		}
+		_ = r.Close()
+	}
+	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "lines/s")
+}
+
+// BenchmarkParse parses the lines of nginx, without files and order.
+func BenchmarkParse(b *testing.B) {
+	name, n := benchmarkFile(b)
+	r, err := Open(Options{Files: []string{name}, Format: "combined"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		b.Fatal(err)
+	}
+	all := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	p := r.format.parser()
+	b.ResetTimer()
+	for range b.N {
+		for _, line := range all {
+			rec := r.blank()
+			if why := p.parse(line, &rec); why != "" {
+				b.Fatal(why)
+			}
+		}
+	}
+	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "lines/s")
+}
+
+// BenchmarkSplit only splits the lines.
+func BenchmarkSplit(b *testing.B) {
+	name, n := benchmarkFile(b)
+	b.ResetTimer()
+	for range b.N {
+		s := source{name: name}
+		if err := s.open(); err != nil {
+			b.Fatal(err)
+		}
+		read := 0
+		for {
+			if _, more := s.next(); !more {
+				break
+			}
+			read++
+		}
+		if read != n {
+			b.Fatalf("%d of %d lines are read: %v", read, n, s.err)
+		}
+		_ = s.close()
+	}
+	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "lines/s")
+}

@@ -1,0 +1,386 @@
+// Package logs reads access logs into records, in the order in which the requests began. It reads the formats of many
+// servers, compressed files, and several files at once. A line that it cannot read is counted and skipped.
+package logs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+)
+
+// Record is one request, as a line of a log has it. Its texts are parts of the log's text: clone what you keep.
+type Record struct {
+	At       int64    // when the request began, in microseconds of Unix time
+	Duration int64    // how long it took, in microseconds; -1 if the log does not say
+	Client   string   // the address of the client, without a port; empty if the log has none
+	Method   string   // as it came
+	Target   string   // path and query, as they came
+	Host     string   // without a default port; empty if the log has none
+	Status   int      // 0 if the log does not say
+	Sent     int64    // bytes of the answer's body; -1 if the log does not say
+	Received int64    // bytes of the request's body; -1 if the log does not say
+	Values   []string // parallel to Layout.Names; Missing for what the request did not have
+	Verdict  Verdict  // what Sluice decided; zero in the logs of other servers
+	File     int32    // index of the file in Options.Files
+	Line     int32    // number of the line in the file, from 1
+}
+
+// Missing is the value of a header, or of another name, that a request did not have. No value contains it.
+const Missing = "\x00"
+
+// Verdict is the decision in a line of Sluice's own access log.
+type Verdict struct {
+	Action string // allow, mark, degrade, delay or deny
+	Rule   string // the rule that decided
+	Limit  string // the tightest limit
+	Key    string // the fingerprint of the limit's key
+	Cost   int64
+}
+
+// Fields is a set of what the records of a format have.
+type Fields uint16
+
+// These are the members of Fields.
+const (
+	HasClient Fields = 1 << iota
+	HasMethod
+	HasTarget
+	HasQuery // the target has the query
+	HasHost
+	HasStatus
+	HasDuration
+	HasSent
+	HasReceived
+	HasVerdict
+)
+
+// Name is a part of a request that some formats have in fields of its own.
+type Name struct {
+	Source string // header, cookie, query, claim or attribute
+	Name   string // a header's name in its canonical spelling
+}
+
+// Layout says what the records of a log have.
+type Layout struct {
+	Format string // as in Options.Format; for "auto" the format that was found
+	Has    Fields
+	Names  []Name        // what Record.Values has
+	Blur   time.Duration // a request began in [At, At+Blur): 1 s if the log has whole seconds
+	Ends   bool          // At may be when a request ended, because the log has no durations
+}
+
+// Index returns the index of a name in Record.Values, and -1 if the log does not have it.
+func (l *Layout) Index(source, name string) int {
+	for i, n := range l.Names {
+		if n.Source == source && n.Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// Setting says that a field of the log has a named part of the requests, such as header:X-Api-Key=field:api_key.
+type Setting struct {
+	Name  Name
+	Field string
+}
+
+// Options says what to read.
+type Options struct {
+	Files   []string  // "-" is Stdin
+	Stdin   io.Reader // nil if no file is "-"
+	Format  string    // "auto" or empty: see [Open]
+	Set     []Setting
+	Wanted  []Name        // what the policy reads: a format with all headers in it gives these
+	Since   time.Time     // skips earlier requests; zero for none
+	Until   time.Time     // skips this time and later; zero for none
+	Reorder time.Duration // how much later than the line of a younger request a line may come; 2 minutes if zero
+	Strict  bool          // a bad line is an error
+}
+
+// Stats counts what was read.
+type Stats struct {
+	Lines     int64     // all but empty lines and comments
+	Bad       int64     // lines that are not of the format
+	Unread    int64     // answers to connections that sent no request that the server could read
+	Late      int64     // lines that came later than Reorder allows; their time was moved to the earliest possible one
+	Skipped   int64     // requests before Since, or not before Until
+	Read      int64     // bytes of the files, as they are on the disk
+	Total     int64     // bytes of all files, without Stdin
+	FirstBads []BadLine // the first five
+}
+
+// BadLine is a line that is not of the format.
+type BadLine struct {
+	File string
+	Line int32
+	Why  string
+	Text string // printable, at most 120 bytes of the line
+}
+
+// Reader reads records. It is not safe for concurrent use.
+type Reader struct {
+	options  Options
+	layout   Layout
+	format   *format
+	files    []*source // files that are not read to their ends
+	current  *source   // the file with the earliest newest request
+	others   int64     // the earliest of the newest requests of the other files
+	order    order
+	since    int64
+	until    int64
+	read     int64 // bytes of files that are closed
+	stats    Stats
+	err      error
+	values   []string // room for Record.Values
+	scratch  Record
+	finished bool
+}
+
+// Open opens the files and reads their first lines. The format "auto" finds the format from them. The other formats are
+// combined, caddy, traefik, envoy, haproxy, alb, cloudfront and sluice, and with a parameter nginx:FORMAT,
+// apache:FORMAT, envoy:FORMAT and json:FIELDS. Close the reader.
+func Open(o Options) (*Reader, error) {
+	if len(o.Files) == 0 {
+		return nil, errors.New("logs: no file; name a log, or - for the standard input")
+	}
+	if o.Reorder == 0 {
+		o.Reorder = 2 * time.Minute
+	}
+	r := &Reader{options: o, since: math.MinInt64, until: math.MaxInt64}
+	r.order = order{span: int64(o.Reorder / time.Second), left: math.MinInt64, until: math.MinInt64}
+	if !o.Since.IsZero() {
+		r.since = o.Since.UnixMicro()
+	}
+	if !o.Until.IsZero() {
+		r.until = o.Until.UnixMicro()
+	}
+	if err := r.open(); err != nil {
+		_ = r.Close() // the error of opening is the one to report
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Reader) open() error {
+	stdin := false
+	for i, name := range r.options.Files {
+		s := &source{name: name, index: int32(i)}
+		r.files = append(r.files, s)
+		if name == "-" {
+			if stdin || r.options.Stdin == nil {
+				return errors.New("logs: the standard input can be read once; name - once")
+			}
+			stdin = true
+			s.stdin = r.options.Stdin
+		}
+		if err := s.open(); err != nil {
+			return err
+		}
+		r.stats.Total += s.size
+		if !s.fill() && s.err != nil {
+			return s.err
+		}
+		if i >= mostOpen && s.regular {
+			// Enough of its text remains to find its format and its first request.
+			if err := s.pause(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := r.choose(); err != nil {
+		return err
+	}
+	for _, s := range r.files {
+		s.parser = r.format.parser()
+		s.newest = r.first(s)
+		if s.paused {
+			s.text = ""
+		}
+	}
+	return r.turn()
+}
+
+// first returns the time of the first request in the text of a file. A file without one is read first.
+func (r *Reader) first(s *source) int64 {
+	parser := r.format.parser()
+	for _, line := range sample(s.text) {
+		rec := r.blank()
+		if parser.parse(line, &rec) == "" {
+			return rec.At
+		}
+	}
+	return math.MinInt64
+}
+
+// Layout returns what the records have. It does not change.
+func (r *Reader) Layout() *Layout { return &r.layout }
+
+// Err returns the error after which Next returned false.
+func (r *Reader) Err() error { return r.err }
+
+// Stats returns what was read up to now.
+func (r *Reader) Stats() Stats {
+	s := r.stats
+	s.Read = r.read
+	for _, f := range r.files {
+		s.Read += f.read
+	}
+	return s
+}
+
+// Close closes the files.
+func (r *Reader) Close() error {
+	var err error
+	for _, s := range r.files {
+		err = errors.Join(err, s.close())
+	}
+	r.files, r.finished = nil, true
+	return err
+}
+
+// Next gives the next request. It returns false at the end, and after an error, which Err returns. No request begins
+// before the one before it.
+func (r *Reader) Next(rec *Record) bool {
+	for !r.order.pop(rec) {
+		if r.err != nil || r.finished && r.order.empty() {
+			return false
+		}
+		if !r.finished {
+			r.step()
+		}
+		if r.finished {
+			r.order.release(math.MaxInt64)
+		}
+	}
+	return true
+}
+
+// step reads lines of the current file, until records can leave or another file must be read.
+func (r *Reader) step() {
+	s := r.current
+	for {
+		line, ok := s.next()
+		if !ok {
+			r.err = s.err
+			r.read += s.read
+			if err := s.close(); err != nil && r.err == nil {
+				r.err = err
+			}
+			r.files = remove(r.files, s)
+			if err := r.turn(); err != nil && r.err == nil {
+				r.err = err
+			}
+			return
+		}
+		why := tooLong
+		rec := &r.scratch
+		if !s.cut {
+			*rec = r.blank()
+			why = s.parser.parse(line, rec)
+		}
+		switch why {
+		case "":
+		case noLine:
+			continue
+		case noRequest:
+			r.stats.Lines++
+			r.stats.Unread++
+			continue
+		default:
+			r.stats.Lines++
+			if r.bad(s, line, why); r.err != nil {
+				return
+			}
+			continue
+		}
+		r.stats.Lines++
+		rec.File, rec.Line = s.index, s.line
+		s.newest = max(s.newest, rec.At)
+		switch {
+		case rec.At < r.since || rec.At >= r.until:
+			r.stats.Skipped++
+		case r.order.push(rec):
+			r.stats.Late++
+		}
+		if s.newest > r.others {
+			r.err = r.turn()
+			return
+		}
+		if r.order.release(s.newest) {
+			return
+		}
+	}
+}
+
+// turn makes the file whose newest request is the earliest the current one.
+func (r *Reader) turn() error {
+	r.current, r.others = nil, math.MaxInt64
+	for _, s := range r.files {
+		if r.current == nil || s.newest < r.current.newest {
+			r.current = s
+		}
+	}
+	if r.current == nil {
+		r.finished = true
+		return nil
+	}
+	for _, s := range r.files {
+		if s != r.current {
+			r.others = min(r.others, s.newest)
+		}
+	}
+	r.order.release(r.current.newest)
+	if r.current.paused {
+		return r.current.open()
+	}
+	return nil
+}
+
+// mostExamples bounds the bad lines that are shown.
+const mostExamples = 5
+
+// bad counts a line that is not of the format.
+func (r *Reader) bad(s *source, line, why string) {
+	r.stats.Bad++
+	if r.options.Strict {
+		r.err = fmt.Errorf("logs: %s:%d: %s: %s", s.name, s.line, why, printable(line))
+		return
+	}
+	if len(r.stats.FirstBads) < mostExamples {
+		r.stats.FirstBads = append(r.stats.FirstBads, BadLine{File: s.name, Line: s.line, Why: why, Text: printable(line)})
+	}
+}
+
+// blank returns a record of which nothing is known.
+func (r *Reader) blank() Record {
+	n := len(r.layout.Names)
+	if n > 0 && len(r.values) < n {
+		r.values = make([]string, 256*n)
+		for i := range r.values {
+			r.values[i] = Missing
+		}
+	}
+	rec := Record{Duration: -1, Sent: -1, Received: -1, Values: r.values[:n:n]}
+	r.values = r.values[n:]
+	return rec
+}
+
+// printable returns the beginning of a line without control characters, for terminals.
+func printable(line string) string {
+	const most = 120
+	var b strings.Builder
+	for _, c := range strings.ToValidUTF8(line[:min(len(line), 4*most)], "\uFFFD") {
+		if c < ' ' || c >= 0x7f && c <= 0x9f || c >= 0x200b && c <= 0x202e || c >= 0x2060 && c <= 0x206f || c == 0xfeff {
+			c = '\uFFFD'
+		}
+		if b.Len()+3 > most {
+			break
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}

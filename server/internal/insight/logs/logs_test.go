@@ -1,0 +1,194 @@
+package logs
+
+import (
+	"compress/gzip"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// write writes a file of a log, and returns its name.
+func write(t testing.TB, name, text string) string {
+	t.Helper()
+	name = filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// read reads all records.
+func read(t testing.TB, o Options) ([]Record, *Reader) {
+	t.Helper()
+	r, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	var all []Record
+	var rec Record
+	for r.Next(&rec) {
+		if n := len(all); n > 0 && rec.At < all[n-1].At {
+			t.Fatalf("the record of line %d begins at %d, before the one at %d", rec.Line, rec.At, all[n-1].At)
+		}
+		all = append(all, rec)
+	}
+	if r.Err() != nil {
+		t.Fatal(r.Err())
+	}
+	return all, r
+}
+
+// describe returns a record as a text for comparisons, without its line.
+func describe(l *Layout, rec *Record) string {
+	text := fmt.Sprintf("%s +%d %s %s %s%s %d sent=%d received=%d", time.UnixMicro(rec.At).UTC().Format("2006-01-02T15:04:05.000000"),
+		rec.Duration, rec.Client, rec.Method, rec.Host, rec.Target, rec.Status, rec.Sent, rec.Received)
+	for i, n := range l.Names {
+		if v := rec.Values[i]; v != Missing {
+			text += fmt.Sprintf(" %s:%s=%q", n.Source, n.Name, v)
+		}
+	}
+	if rec.Verdict != (Verdict{}) {
+		text += fmt.Sprintf(" %+v", rec.Verdict)
+	}
+	return text
+}
+
+// lines returns n lines of the combined format, whose times are up to a minute out of order.
+func lines(n int, random *rand.Rand) []string {
+	start := time.Date(2026, 11, 24, 23, 59, 0, 0, time.FixedZone("", 3600))
+	all := make([]string, n)
+	for i := range all {
+		at := start.Add(time.Duration(i)*100*time.Millisecond - time.Duration(random.Int64N(int64(time.Minute))))
+		all[i] = fmt.Sprintf(`192.0.2.%d - - [%s] "GET /items/%d?page=%d HTTP/1.1" 200 %d "-" "curl/8.%d"`, i%250,
+			at.Format("02/Jan/2006:15:04:05 -0700"), i, i%7, i*31, i%3)
+	}
+	return all
+}
+
+func gzipped(t *testing.T, text string) string {
+	t.Helper()
+	var b strings.Builder
+	w := gzip.NewWriter(&b)
+	_, err := w.Write([]byte(text))
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// Lines that are out of order, split into files, compressed and read from the standard input give the same records.
+func TestOrder(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	all := lines(5000, random)
+	text := strings.Join(all, "\n") + "\n"
+	shuffled := slices.Clone(all)
+	for part := range slices.Chunk(shuffled, 300) { // of half a minute
+		random.Shuffle(len(part), func(i, j int) { part[i], part[j] = part[j], part[i] })
+	}
+	var parts [3]string
+	for i, line := range all {
+		parts[i%3] += line + "\n"
+	}
+	encoder, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rotated := []string{}
+	for i := 0; i < len(all); i += 200 {
+		rotated = append(rotated, write(t, "access.log.gz", gzipped(t, strings.Join(all[i:i+200], "\n"))))
+	}
+	slices.Reverse(rotated)
+	var want []string
+	for _, c := range []struct {
+		name  string
+		files []string
+		stdin string
+	}{
+		{name: "in a file", files: []string{write(t, "a", text)}},
+		{name: "shuffled", files: []string{write(t, "a", strings.Join(shuffled, "\r\n"))}},
+		{name: "in three files, compressed", files: []string{
+			write(t, "a.gz", gzipped(t, parts[0])), write(t, "b", string(encoder.EncodeAll([]byte(parts[1]), nil))), write(t, "c", parts[2]),
+		}},
+		{name: "rotated", files: rotated},
+		{name: "standard input", files: []string{"-"}, stdin: gzipped(t, text)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			records, r := read(t, Options{Files: c.files, Stdin: strings.NewReader(c.stdin), Strict: true})
+			var got []string
+			for i := range records {
+				got = append(got, describe(r.Layout(), &records[i]))
+			}
+			slices.Sort(got)
+			if want == nil {
+				want = got
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%d records differ from the first case's %d; the first is %s, want %s", len(got), len(want), got[0], want[0])
+			}
+			if s := r.Stats(); s.Lines != 5000 || s.Bad != 0 || s.Late != 0 || s.Total > 0 && s.Read != s.Total {
+				t.Errorf("the statistics are %+v", s)
+			}
+		})
+	}
+	if len(want) != 5000 || !slices.IsSorted(want) {
+		t.Errorf("%d records are read, want 5000", len(want))
+	}
+}
+
+// What has come too late is counted, and time does not go back. A range of times leaves out the rest.
+func TestLateAndSkipped(t *testing.T) {
+	line := `192.0.2.1 - - [24/Nov/2026:10:%02d:00 +0000] "GET / HTTP/1.1" 200 2 "-" "-"` + "\n"
+	text := fmt.Sprintf(line+line+line+line, 0, 9, 0, 8)
+	records, r := read(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(text), Reorder: 30 * time.Second})
+	if s := r.Stats(); len(records) != 4 || s.Late != 1 {
+		t.Errorf("%d records, and the statistics are %+v", len(records), s)
+	}
+	day := time.Date(2026, 11, 24, 10, 0, 0, 0, time.UTC)
+	records, r = read(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(text), Since: day.Add(time.Minute), Until: day.Add(9 * time.Minute)})
+	if s := r.Stats(); len(records) != 1 || s.Skipped != 3 {
+		t.Errorf("%d records, and the statistics are %+v", len(records), s)
+	}
+}
+
+// Bad lines are counted and shown without control characters, and are errors only if the options say so.
+func TestBadLines(t *testing.T) {
+	good := `192.0.2.1 - - [24/Nov/2026:10:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "-"` + "\n"
+	for _, bad := range []string{
+		"\x1b[31mred\x07", "\x00\x00", "\xff\xfe\x80", strings.Repeat("long ", 1_000_000), `192.0.2.1 - - [99/Nov/2026:10:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "-"`,
+		strings.Repeat(good[:50], 100_000), strings.Repeat("x", chunk), strings.Repeat("x", chunk-1), "[", `"`, "\u202e\u200b",
+	} {
+		text := good + bad + "\n" + good
+		records, r := read(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(text)})
+		s := r.Stats()
+		if len(records) != 2 || s.Bad != 1 || s.Lines != 3 || len(s.FirstBads) != 1 || s.FirstBads[0].Line != 2 || records[1].Line != 3 {
+			t.Errorf("%.40q: %d records, and the statistics are %+v", bad, len(records), s)
+			continue
+		}
+		if shown := s.FirstBads[0].Text; len(shown) > 120 || strings.ContainsAny(shown, "\x00\x07\x1b\u202e\u200b") {
+			t.Errorf("%.40q is shown as %q", bad, shown)
+		}
+		r, err := Open(Options{Files: []string{"-"}, Stdin: strings.NewReader(text), Strict: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rec Record
+		for r.Next(&rec) {
+			continue
+		}
+		if r.Err() == nil || !strings.Contains(r.Err().Error(), "-:2: ") {
+			t.Errorf("%.40q: a strict reader ends with %v", bad, r.Err())
+		}
+		_ = r.Close()
+	}
+}

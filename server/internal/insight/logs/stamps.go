@@ -1,0 +1,134 @@
+package logs
+
+import (
+	"strings"
+	"time"
+)
+
+// stamps reads times. It keeps the last second, because most lines have the second of the line before.
+type stamps struct {
+	last   string // day and time of day to the second, as the log has them
+	second int64  // what they are in UTC, in Unix time
+	local  int64  // the offset of the local zone then, in seconds
+	day    string
+	blur   time.Duration // of the last time that was read
+}
+
+// parse reads a time in microseconds of Unix time: 10/Oct/2000:13:55:36 -0700, 2000-10-10T13:55:36Z, or a number of
+// seconds, milliseconds, microseconds or nanoseconds. The size of the number says which it is. All may have a fraction.
+// A time without a zone is local.
+func (s *stamps) parse(text string) (int64, bool) {
+	n := len("10/Oct/2000:13:55:36")
+	if len(text) < n-1 || text[2] != '/' {
+		n--
+		if len(text) < n || text[4] != '-' {
+			return s.number(text)
+		}
+	}
+	if s.last != text[:n] && !s.learn(text[:n]) {
+		return 0, false
+	}
+	at := s.second * micros
+	rest := text[n:]
+	s.blur = time.Second
+	if rest != "" && (rest[0] == '.' || rest[0] == ',') {
+		i, unit := 1, int64(micros/10)
+		for ; i < len(rest) && rest[i]-'0' < 10; i++ {
+			at += int64(rest[i]-'0') * unit
+			unit /= 10
+		}
+		s.blur = blurOf(i - 1)
+		rest = rest[i:]
+	}
+	if rest == "" {
+		return at - s.local*micros, true
+	}
+	if rest[0] == ' ' {
+		rest = rest[1:]
+	}
+	offset, ok := zone(rest)
+	return at - offset*micros, ok
+}
+
+// blurOf returns how exact a fraction with so many digits is.
+func blurOf(digits int) time.Duration {
+	switch {
+	case digits == 0:
+		return time.Second
+	case digits < 6:
+		return time.Millisecond
+	default:
+		return 0
+	}
+}
+
+// zone returns the offset of Z, -0700 and -07:00 in seconds.
+func zone(text string) (int64, bool) {
+	if text == "Z" || text == "+0000" {
+		return 0, true
+	}
+	if len(text) == 6 && text[3] == ':' {
+		text = text[:3] + text[4:]
+	}
+	if len(text) != 5 || text[0] != '+' && text[0] != '-' {
+		return 0, false
+	}
+	hours, ok := two(text[1:])
+	minutes, ok2 := two(text[3:])
+	offset := int64(hours*3600 + minutes*60)
+	if text[0] == '-' {
+		offset = -offset
+	}
+	return offset, ok && ok2 && hours < 24 && minutes < 60
+}
+
+// two reads two digits.
+func two(text string) (int, bool) {
+	a, b := text[0]-'0', text[1]-'0'
+	return int(a)*10 + int(b), a < 10 && b < 10
+}
+
+const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
+
+// learn reads a second.
+func (s *stamps) learn(text string) bool {
+	digits := text
+	if text[2] == '/' {
+		month := strings.Index(months, text[3:6])
+		if month < 0 || month%3 != 0 || text[6] != '/' || text[11] != ':' {
+			return false
+		}
+		month = month/3 + 1
+		digits = text[7:11] + "-" + string([]byte{'0' + byte(month/10), '0' + byte(month%10)}) + "-" + text[:2] + "T" + text[12:]
+	} else if text[10] == ' ' {
+		digits = text[:10] + "T" + text[11:]
+	}
+	t, err := time.Parse("2006-01-02T15:04:05", digits)
+	if err != nil {
+		return false
+	}
+	_, local := time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), 0, time.Local).Zone()
+	s.last, s.second, s.local = text, t.Unix(), int64(local)
+	return true
+}
+
+// number reads a count of seconds, milliseconds, microseconds or nanoseconds since 1970.
+func (s *stamps) number(text string) (int64, bool) {
+	whole, fraction, _ := strings.Cut(text, ".")
+	switch {
+	case len(whole) < 9 || strings.ContainsAny(text, "eE"):
+		return 0, false
+	case len(whole) < 12:
+		s.blur = blurOf(len(fraction))
+		return decimal(text, 6)
+	case len(whole) < 15:
+		s.blur = blurOf(len(fraction) + 3)
+		return decimal(text, 3)
+	case len(whole) < 18:
+		s.blur = 0
+		return decimal(text, 0)
+	default:
+		s.blur = 0
+		return decimal(whole, -3)
+	}
+}
