@@ -114,6 +114,28 @@ func Example_severalLimits() {
 	// Output: true 9
 }
 
+func Example_holds() {
+	store := newStore()
+	ctx, key := context.Background(), sluice.StringKey("alice")
+	limiter := sluice.NewLimiter(store, sluice.MustLimit("tokens", sluice.FixedWindow{Rate: sluice.PerDay(1000), Opened: true}))
+
+	reserve := limiter.RequestN(key, 400)
+	reserve.Hold = 10 * time.Minute
+	r, err := sluice.ReserveAll(ctx, store, 0, reserve)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(r.OK(), r.Decision().Remaining)
+	if err := r.Settle(ctx, 150); err != nil {
+		log.Fatal(err)
+	}
+	d, err := limiter.Peek(ctx, key)
+	fmt.Println(d.Remaining, err)
+	// Output:
+	// true 600
+	// 850 <nil>
+}
+
 func Example_debits() {
 	store := newStore()
 	ctx, key := context.Background(), sluice.StringKey("alice")

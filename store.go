@@ -102,7 +102,7 @@ func (r *Request) Charge(d *Decision) Charge {
 // Check reports why a store cannot decide r, with a *RequestError. It returns nil for a valid
 // request. A store calls it before it decides.
 func (r *Request) Check() error {
-	if r.Limit != nil && r.Cost|r.Floor >= 0 && r.Ban == nil && r.Member|r.Limit.leaseless != 0 && !r.Debit && !r.Overdraw {
+	if r.Limit != nil && r.Cost|r.Floor >= 0 && r.Ban == nil && r.Member|r.Limit.leaseless != 0 && !r.Debit && !r.Overdraw && r.Hold == 0 {
 		return nil
 	}
 	return r.problem()
@@ -134,6 +134,14 @@ func (r *Request) problem() error {
 		return r.unsupported("a leaky bucket or a concurrency limit cannot owe units; overdraw a token bucket, a window, a counter or a log")
 	case r.Debit && !r.Limit.debits:
 		return r.unsupported("a leaky bucket or a concurrency limit cannot owe units; debit a token bucket, a window, a counter or a log")
+	}
+	switch {
+	case r.Hold < 0 || 0 < r.Hold && r.Hold < time.Millisecond || r.Hold > maxHold:
+		return fail("the hold is not a millisecond to 24 hours; give 0 for none")
+	case r.Hold > 0 && !r.Limit.debits:
+		return r.unsupported("a leaky bucket or a concurrency limit has no holds, because it cannot owe units; leave the hold out")
+	case r.Hold > 0 && (r.Debit || r.MaxWait > 0):
+		return fail("it has a hold, and is a debit or accepts a wait; leave one of them out")
 	}
 	if r.Ban != nil {
 		if err := r.Ban.Check(); err != nil {

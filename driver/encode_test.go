@@ -3,6 +3,7 @@ package driver_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -131,5 +132,17 @@ func TestDamagedBytes(t *testing.T) {
 		if err := state.UnmarshalBinary(b); err == nil {
 			t.Errorf("%v: a state of another version is read", l)
 		}
+	}
+}
+
+// TestNoHolds: a store over Decide has no holds, and says so before it charges anything.
+func TestNoHolds(t *testing.T) {
+	limit := sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerDay(5)})
+	r := sluice.Request{Limit: limit, Cost: 1, Hold: time.Minute}
+	var state driver.State
+	var ban driver.BanState
+	err := driver.Decide(0, []sluice.Request{r}, make([]sluice.Decision, 1), func(*sluice.Request) (*driver.State, *driver.BanState) { return &state, &ban })
+	if !errors.Is(err, sluice.ErrUnsupported) || !state.Fresh(0) {
+		t.Errorf("%v, fresh %t; want ErrUnsupported and no charge", err, state.Fresh(0))
 	}
 }

@@ -154,6 +154,9 @@ func Decide(now int64, rs []sluice.Request, out []sluice.Decision, find func(r *
 		if err := rs[i].Check(); err != nil {
 			return err
 		}
+		if rs[i].Hold > 0 {
+			return &sluice.RequestError{Limit: rs[i].Limit.Name(), Problem: "the store has no holds; leave the hold out", Err: sluice.ErrUnsupported}
+		}
 	}
 	b := batch{now, rs, make([]*State, len(rs)), make([]*BanState, len(rs))}
 	for i := range rs {

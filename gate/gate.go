@@ -110,7 +110,7 @@ func (g *Gate) Awaits(v *policy.Verdict) bool {
 		return true
 	}
 	for i := range v.Results {
-		if r := &v.Results[i]; r.Charged() && (r.Request.Member != 0 || r.Settles()) {
+		if r := &v.Results[i]; r.Charged() && (r.Request.Member != 0 || settles(r)) {
 			return true
 		}
 	}
@@ -167,7 +167,7 @@ func (g *Gate) survey(v *policy.Verdict) (w work) {
 		w.delays = w.delays || isDelayed(r)
 		if r.Charged() {
 			w.leases = w.leases || r.IsLease()
-			w.settles = w.settles || r.Settles()
+			w.settles = w.settles || settles(r)
 		}
 	}
 	return w

@@ -31,7 +31,7 @@ func runContract(t *testing.T, part storetest.Option) {
 		s := open(t, &cold{Store: m, t: t}, hybrid.Options{})
 		hybrid.StayCold(s)
 		return &termed{Store: s}
-	}, storetest.Attempts(300), storetest.Percent(20), part)
+	}, storetest.Attempts(300), storetest.Percent(20), storetest.Holds(), part)
 }
 
 // cold is a store that must not be claimed from.

@@ -43,7 +43,7 @@ func (s *Store) DecideLocally(r sluice.Request) (d sluice.Decision, ok bool) {
 // plain reports whether a request may be decided on granted units.
 func plain(r *sluice.Request) bool {
 	return r.Limit != nil && r.Limit.Hybrid() != nil && r.Ban == nil && r.Cost > 0 && r.Floor >= 0 &&
-		r.MaxWait <= 0 && r.Member == 0
+		r.MaxWait <= 0 && r.Member == 0 && r.Hold == 0
 }
 
 // exact reports whether the wrapped store decides a request that the units in hand do not cover. It charges a debit in any

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/internal/algo"
@@ -64,6 +65,11 @@ func (s *Store) decideBatch(rs []sluice.Request, out []sluice.Decision) error {
 		return err
 	}
 	defer b.unlock()
+	for i := range rs {
+		if rs[i].Hold > 0 {
+			b.items[i].stripe.giveBackDue(b.items[i].req.Now, math.MaxInt)
+		}
+	}
 	b.prepare(s, rs)
 	allowed := true
 	for i := range rs {
@@ -91,7 +97,7 @@ func (s *Store) decideBatch(rs []sluice.Request, out []sluice.Decision) error {
 		case !out[i].Allowed:
 			b.denied(i, rs, &out[i])
 		case allowed && rs[i].Cost > 0:
-			out[i] = b.items[i].mark(b.items[i].decide(&rs[i]))
+			out[i] = b.items[i].take(&rs[i])
 		}
 		if !allowed {
 			out[i].Receipt = sluice.Receipt{} // nothing was charged
@@ -99,7 +105,7 @@ func (s *Store) decideBatch(rs []sluice.Request, out []sluice.Decision) error {
 	}
 	for i := range rs {
 		if rs[i].Shadow {
-			out[i] = b.items[i].mark(b.items[i].decide(&rs[i]))
+			out[i] = b.items[i].take(&rs[i])
 		}
 	}
 	return nil
@@ -223,6 +229,13 @@ func (it *item) decide(r *sluice.Request) sluice.Decision {
 		return it.stripe.decideBan(&it.location, it.ban, r, &it.req)
 	}
 	return it.stripe.decideLimit(&it.location, r.Peek, &it.req)
+}
+
+// take decides an item's request for good, and holds what it was charged.
+func (it *item) take(r *sluice.Request) sluice.Decision {
+	d := it.mark(it.decide(r))
+	it.stripe.hold(&it.location, r, &d, it.req.Now)
+	return d
 }
 
 // peek returns the decision about one request as if the requests before it had been charged.

@@ -64,7 +64,7 @@ func (s *Store) decideMembers(ms members, o order, rs []sluice.Request, out []sl
 	for i := range rs {
 		r := &rs[i]
 		v := s.versions.cached(r.Limit)
-		if v == nil || !v.inline || r.Cost <= 0 || r.Peek || r.Shadow || r.Ban != nil {
+		if v == nil || !v.inline || r.Cost <= 0 || r.Peek || r.Shadow || r.Ban != nil || r.Hold > 0 {
 			return false
 		}
 		m := &ms[i]

@@ -11,7 +11,7 @@ import (
 )
 
 // heap returns the bytes of live objects.
-func heap() int64 {
+func heapBytes() int64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -23,7 +23,7 @@ func heap() int64 {
 func TestDeniedKeyStaysDenied(t *testing.T) {
 	const bound = leastBytes
 	now := int64(start)
-	before := heap()
+	before := heapBytes()
 	s := open(t, &now, Options{MaxBytes: bound, Stripes: 32})
 	l := lasting("flood", 2)
 	log := sluice.MustLimit("log", sluice.SlidingLog{Rate: sluice.PerDay(2)})
@@ -69,7 +69,7 @@ func TestDeniedKeyStaysDenied(t *testing.T) {
 		t.Errorf("%d keys in %d bytes: the bound is not used", st.Keys, bound)
 	}
 	// The store counts the real memory, except what the runtime itself needs.
-	if used := heap() - before; used > bound+bound/8 {
+	if used := heapBytes() - before; used > bound+bound/8 {
 		t.Errorf("%d bytes of heap; %d are counted, of a bound of %d", used, st.Bytes, bound)
 	}
 	// Three days later all states are fresh, and new keys have units of their own again.

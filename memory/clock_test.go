@@ -113,7 +113,7 @@ func TestStaleTimes(t *testing.T) {
 
 // TestCloseFreesStates: a closed store keeps neither goroutines nor states.
 func TestCloseFreesStates(t *testing.T) {
-	goroutines, before := runtime.NumGoroutine(), heap()
+	goroutines, before := runtime.NumGoroutine(), heapBytes()
 	s, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func TestCloseFreesStates(t *testing.T) {
 		take(t, s, l, numbered(i), 1)
 		take(t, s, log, numbered(i%3_000), 1)
 	}
-	filled := heap() - before
+	filled := heapBytes() - before
 	if n := runtime.NumGoroutine(); n > goroutines {
 		t.Errorf("%d goroutines before, %d with a store", goroutines, n)
 	}
@@ -133,7 +133,7 @@ func TestCloseFreesStates(t *testing.T) {
 			t.Errorf("closing: %v", err)
 		}
 	}
-	if left := heap() - before; left > filled/4 {
+	if left := heapBytes() - before; left > filled/4 {
 		t.Errorf("%d bytes of heap with 15,000 states, %d once closed", filled, left)
 	}
 	if st := s.Stats(); st.Keys != 0 {

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -18,7 +19,7 @@ func (s *Store) Decide(_ context.Context, r sluice.Request) (d sluice.Decision, 
 	if v == nil {
 		v = s.version(r.Limit)
 	}
-	if !v.inline || r.Peek || r.Ban != nil || r.Overdraw {
+	if !v.inline || r.Peek || r.Ban != nil || r.Overdraw || r.Hold > 0 {
 		return s.decideSlow(&r)
 	}
 	a := s.decideFast(v, r.Key, r.Cost, r.Floor, translate.MaxWait(r.MaxWait), r.Debit, &d)
@@ -162,7 +163,11 @@ func (s *Store) decideSlow(r *sluice.Request) (d sluice.Decision, err error) {
 	req.Now = now
 	sp := p.stripe
 	sp.worked = 0
+	if r.Hold > 0 {
+		sp.giveBackDue(now, math.MaxInt)
+	}
 	d = sp.decide(&p, r, &req)
+	sp.hold(&p, r, &d, now)
 	tend := !r.Peek && sp.afterwards(now)
 	sp.unlock()
 	if tend {

@@ -73,6 +73,15 @@ func (s *Store) end(c *sluice.Charge, unacted bool, f func(*stripe, *version, *e
 		charge.At = ^charge.At
 		p = s.overflow(&p)
 	}
+	if translate.IsHold(charge.Over) {
+		if unacted {
+			return sluice.ErrActed
+		}
+		if !p.stripe.endHold(charge.Over, now) {
+			charge = algo.Charge{At: now} // its cost is not charged any more
+		}
+		charge.Over = 0
+	}
 	if unacted && now > p.v.params.Acts(charge) {
 		return sluice.ErrActed
 	}
@@ -138,6 +147,7 @@ func (s *Store) Reset(_ context.Context, l *sluice.Limit, k sluice.Key) error {
 	}
 	defer p.stripe.unlock()
 	p.stripe.remove(&p)
+	p.stripe.dropHolds(&p)
 	b := p.ban()
 	p.stripe.remove(&b)
 	return nil

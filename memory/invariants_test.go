@@ -30,7 +30,10 @@ func invariants(s *Store) error {
 		if sp.closed {
 			continue
 		}
-		bytes += sp.now.bytes() + sp.slab.bytes
+		bytes += sp.now.bytes() + sp.slab.bytes + heldBytes*int64(len(sp.holds.queue))
+		if len(sp.holds.byID) != len(sp.holds.queue) {
+			return fmt.Errorf("stripe %d: %d holds, and %d by their ends", i, len(sp.holds.byID), len(sp.holds.queue))
+		}
 		for id, b := range sp.banned {
 			bytes += b.bytes()
 			banned += b.bytes()

@@ -11,7 +11,9 @@ import (
 	"github.com/sluicehq/sluice/storetest"
 )
 
-func TestMemoryKeepsTheContract(t *testing.T) { storetest.Run(t, newVirtual, storetest.TimeGoesBack()) }
+func TestMemoryKeepsTheContract(t *testing.T) {
+	storetest.Run(t, newVirtual, storetest.TimeGoesBack(), storetest.Holds())
+}
 
 // TestMemoryKeepsTheContractConcurrently is the part of the contract in which the race detector can find something.
 func TestMemoryKeepsTheContractConcurrently(t *testing.T) {

@@ -45,6 +45,7 @@ type stripe struct {
 	shared  uint64 // decisions that shared a state, or were denied, for lack of room
 
 	slab     slab
+	holds    holds
 	banned   map[banID]bannedKey // the bans that can be listed
 	unlisted uint64              // bans without room in banned
 	_        [64]byte
@@ -85,6 +86,8 @@ func (sp *stripe) close() {
 	if sp.old != nil {
 		n += sp.old.bytes()
 	}
+	n += heldBytes * int64(len(sp.holds.queue))
+	sp.holds = holds{}
 	for _, b := range sp.banned {
 		n += b.bytes()
 		sp.store.banned.Add(-b.bytes())

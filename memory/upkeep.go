@@ -68,6 +68,7 @@ func (s *Store) isShort() bool {
 // upkeep moves a few entries of the old table if there is one, and otherwise sweeps a few entries.
 func (sp *stripe) upkeep(now int64) {
 	sp.worked = 0
+	sp.giveBackDue(now, moveEntries)
 	if sp.old != nil {
 		sp.move(moveEntries, now)
 	} else {

@@ -39,6 +39,10 @@ type Attributes struct {
 	// Zero leaves it to the rules and their limits. If a rule has a MaxWait too, the shorter one
 	// holds.
 	MaxWait time.Duration
+	// Hold gives the costs back that nobody settles within this time: see sluice.Request.Hold. Give it only if the caller
+	// settles each charge, as a gate does. Such limits accept no wait. Limits that cannot owe units stay charged. Default:
+	// all stay charged.
+	Hold time.Duration
 
 	// ReadOnce keeps what was read of the Values for all rules. Set it if the values are long.
 	ReadOnce bool

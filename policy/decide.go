@@ -94,7 +94,7 @@ func (p *Policy) ClassOf(a *Attributes) string {
 // begin cleans the attributes of a request and finds its class. It reports whether the request bypasses
 // the rules, or is refused whatever they say.
 func (p *Policy) begin(s *scratch, given *Attributes, v *Verdict) (bypass bool) {
-	s.attributes = *given
+	s.attributes, s.hold = *given, given.Hold
 	a := &s.attributes
 	a.learn()
 	a.Host, a.ClientIP = spelling.Host(a.Host), a.ClientIP.Unmap()
@@ -338,6 +338,7 @@ func (r *rule) decide(ctx context.Context, store sluice.Store, given *Attributes
 		m.Rule = &r.Rule
 		r.limits.request(&m.Request, 0, ref.Key(s.keys.String()), cost, noClass, peek)
 		m.Request.MaxWait = shorter(a.MaxWait, r.MaxWait)
+		hold(&m.Request, given.Hold)
 		if ref.IsLacking() {
 			m.Request.Ban = unearned(m.Request.Ban)
 		}

@@ -27,6 +27,8 @@ type RuleRequest struct {
 	Class string
 	// MaxWait is the longest delay that is acceptable, as in Attributes.
 	MaxWait time.Duration
+	// Hold gives the costs back that nobody settles in time, as in Attributes.
+	Hold time.Duration
 	// Peek takes nothing.
 	Peek bool
 	// Debit takes the cost of all limits of the rule whatever is left, for work that is done already: see
@@ -78,7 +80,7 @@ func (p *Policy) DecideRule(ctx context.Context, store sluice.Store, q RuleReque
 	case NoCost:
 		cost = 0
 	}
-	s.debit = q.Debit
+	s.debit, s.hold = q.Debit, q.Hold
 	denied := s.add(r, number, cost, q.MaxWait)
 	if err := s.checkDebits(); err != nil {
 		return v, err

@@ -32,6 +32,7 @@ type scratch struct {
 	client     netip.Addr // for the lists of networks
 	peek       bool
 	debit      bool
+	hold       time.Duration
 	whole      bool // all attributes were copied
 	// listsToo keeps denials by list among the selections, for LimitsFor and traces.
 	listsToo bool
@@ -107,7 +108,7 @@ func (s *scratch) reset() {
 	s.keys.Reset()
 	s.memo, s.variants, s.variant = s.memo[:0], s.variants[:0], 0
 	s.peek, s.listsToo, s.returns, s.matched, s.strayed, s.postponed = false, false, false, false, false, false
-	s.certain, s.sure, s.debit = false, false, false
+	s.certain, s.sure, s.debit, s.hold = false, false, false, 0
 }
 
 // add selects a rule that matches the request, with the key of the values in s. If the request is
@@ -266,8 +267,16 @@ func (s *scratch) fill(marks bool) {
 			if r.MaxWait = q.maxWait; s.debit {
 				r.Debit, r.Overdraw = r.Limit.TakesDebits(), false
 			}
+			hold(r, s.hold)
 			s.returns = s.returns || !s.peek && q.rule.returns(q.set.kinds[j])
 		}
+	}
+}
+
+// hold gives a request a hold, if its limit has holds and it is not a debit.
+func hold(r *sluice.Request, d time.Duration) {
+	if d > 0 && r.Limit.TakesDebits() && !r.Debit {
+		r.Hold, r.MaxWait = d, sluice.NoWait
 	}
 }
 

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/internal/algo"
+	"github.com/sluicehq/sluice/internal/translate"
 )
 
 // maxBatch bounds the requests of a batch, because a script blocks the server.
@@ -54,6 +56,7 @@ type batch struct {
 	requests []algo.Request
 	limits   []*limit
 	at       []address
+	holds    []uint64 // the identities of the holds; nil if there is none
 	keys     []string
 	byKey    map[string]int // the indexes of many keys
 
@@ -62,8 +65,8 @@ type batch struct {
 	views []view
 }
 
-// address holds the indexes of a request's keys, from 1. 0 means that there is no ban.
-type address struct{ state, ban int }
+// address holds the indexes of a request's keys, from 1. 0 means that there is no ban, or no hold.
+type address struct{ state, ban, holds int }
 
 // view is the state that a request was decided upon.
 type view struct {
@@ -84,7 +87,7 @@ func batchFiles(set uint) []string {
 	case set&^quickKinds == 0:
 		files = append(files, "batch_quick")
 	}
-	return append(append(files, kindFiles(set)...), "batch")
+	return append(append(files, kindFiles(set)...), "holds", "batch")
 }
 
 // eachFiles returns the files of the script that decides batches of shadows, each on its own.
@@ -93,7 +96,7 @@ func eachFiles(set uint) []string {
 	if set&^quickKinds == 0 {
 		files = append(files, "batch_quick")
 	}
-	return append(append(files, kindFiles(set)...), "batch")
+	return append(append(files, kindFiles(set)...), "holds", "batch")
 }
 
 // decideSlot decides requests whose keys are in one slot.
@@ -148,6 +151,12 @@ func (b *batch) address(s *Store, i int) {
 	if r.Ban != nil {
 		b.at[i].ban = b.index(stem + l.ban)
 	}
+	if r.Hold > 0 {
+		if b.holds == nil {
+			b.holds = make([]uint64, len(b.rs))
+		}
+		b.holds[i], b.at[i].holds = translate.NewHold(), b.index(stem+holdsWord+l.state)
+	}
 }
 
 // args returns the requests as the scripts read them, with the boundaries of calendars
@@ -174,7 +183,10 @@ func (b *batch) args(set uint, around int64) []string {
 		r, l := &b.rs[i], b.limits[i]
 		bounds := l.bounds(around)
 		items := 5
-		if r.Ban != nil {
+		switch {
+		case r.Hold > 0:
+			items = 7
+		case r.Ban != nil:
 			items = 6
 		}
 		text = append(appendList(appendList(text, items), l.count), l.blob...)
@@ -193,6 +205,13 @@ func (b *batch) args(set uint, around int64) []string {
 		if r.Ban != nil {
 			terms := r.Ban.Terms()
 			text = appendTerms(text, &terms)
+		}
+		if r.Hold > 0 {
+			if r.Ban == nil {
+				text = appendInt(text, 0) // there are no terms
+			}
+			text = appendInt(appendInt(appendList(text, 3), int64(b.at[i].holds)), int64(r.Hold/time.Microsecond))
+			text = appendText(text, holdText(b.holds[i]))
 		}
 	}
 	return append(args, string(text))
@@ -215,7 +234,7 @@ func (b *batch) plain() bool {
 	}
 	for i := range b.rs {
 		r := &b.rs[i]
-		if r.Cost == 0 || r.Floor != 0 || b.requests[i].MaxWait != 0 || r.Peek || r.Shadow != b.rs[0].Shadow || r.Debit != b.rs[0].Debit || r.Shadow && r.Debit || r.Overdraw || r.Ban != nil || b.limits[i].calendar() || b.limits[i].params.CountsDenied() {
+		if r.Cost == 0 || r.Floor != 0 || b.requests[i].MaxWait != 0 || r.Peek || r.Shadow != b.rs[0].Shadow || r.Debit != b.rs[0].Debit || r.Shadow && r.Debit || r.Overdraw || r.Hold > 0 || r.Ban != nil || b.limits[i].calendar() || b.limits[i].params.CountsDenied() {
 			return false
 		}
 	}
@@ -368,6 +387,9 @@ func (b *batch) decisions(out []sluice.Decision, allowed bool) error {
 		d, err := b.limits[i].decision(b.views[at].text, &q, !charged)
 		if err != nil {
 			return unknown(err)
+		}
+		if b.holds != nil && b.holds[i] != 0 && charged && d.Allowed && r.Cost > 0 {
+			d.Receipt = sluice.Receipt{At: b.now, Over: b.holds[i]}
 		}
 		if r.Ban != nil {
 			terms := r.Ban.Terms()

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"encoding/binary"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -26,8 +27,11 @@ func (s *Store) Cancel(ctx context.Context, c sluice.Charge) error {
 	if err := translate.CheckCancel(&c); err != nil {
 		return err
 	}
+	if translate.IsHold(c.Receipt.Over) {
+		return sluice.ErrActed
+	}
 	acts := s.limits.get(c.Limit).params.Acts(algo.Charge{Cost: c.Cost, At: c.Receipt.At, Over: c.Receipt.Over})
-	found, err := s.finish(ctx, &c, finishCancel, min(acts, exact))
+	found, err := s.finish(ctx, &c, finishCancel, min(acts, exact), 0)
 	if err == nil && !found {
 		return sluice.ErrActed
 	}
@@ -40,7 +44,7 @@ func (s *Store) Settle(ctx context.Context, c sluice.Charge, actual int64) error
 	if err := translate.CheckSettle(&c, actual); err != nil {
 		return err
 	}
-	_, err := s.finish(ctx, &c, finishSettle, min(actual, 2*exact)) // exceeds any cost by more than can be counted
+	_, err := s.finish(ctx, &c, finishSettle, min(actual, 2*exact), 0) // exceeds any cost by more than can be counted
 	return err
 }
 
@@ -50,7 +54,7 @@ func (s *Store) Release(ctx context.Context, c sluice.Charge, latency time.Durat
 	if err := translate.CheckRelease(&c); err != nil {
 		return err
 	}
-	found, err := s.finish(ctx, &c, finishRelease, int64(latency/time.Microsecond))
+	found, err := s.finish(ctx, &c, finishRelease, int64(latency/time.Microsecond), 0)
 	if err == nil && !found {
 		return sluice.ErrLeaseLost
 	}
@@ -65,17 +69,28 @@ func (s *Store) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error 
 	}
 	known := s.limits.get(l)
 	sc := resetScripts[known.params.Kind]
-	_, err := s.run(ctx, sc, []string{s.stateKey(known, k), s.banKey(known, k)}, []string{known.blob})
+	stem := s.names.stem(k)
+	keys := []string{stem + known.state, stem + known.ban}
+	if l.TakesDebits() {
+		keys = append(keys, stem+holdsWord+known.state)
+	}
+	_, err := s.run(ctx, sc, keys, []string{known.blob})
 	return err
 }
 
 // finish ends a charge. The number is the last moment for a cancellation, the actual cost of a settlement, or the latency
-// of a released lease. finish returns false for a cancellation that came too late, and for a lease that is gone.
-func (s *Store) finish(ctx context.Context, c *sluice.Charge, what, number int64) (bool, error) {
+// of a released lease. Over replaces the identity of a hold in the receipt. finish returns false for a cancellation that came too late, and for a lease that is gone.
+func (s *Store) finish(ctx context.Context, c *sluice.Charge, what, number int64, over uint64) (bool, error) {
 	l := s.limits.get(c.Limit)
 	keys := []string{s.stateKey(l, c.Key)}
 	how := string(appendInt(appendInt(nil, what), number))
-	args := []string{l.blob, l.charge(c, s.bounds(l, c.Receipt.At)), how}
+	args := []string{l.blob, "", how}
+	if hold := c.Receipt.Over; translate.IsHold(hold) {
+		held := *c
+		held.Receipt.Over = over
+		c, keys, args = &held, append(keys, s.names.stem(c.Key)+holdsWord+l.state), append(args, holdText(hold))
+	}
+	args[1] = l.charge(c, s.bounds(l, c.Receipt.At))
 	reply, err := s.run(ctx, finishScripts[l.params.Kind], keys, args)
 	if now, ok := outside(err); ok {
 		args[1] = l.charge(c, l.bounds(c.Receipt.At, now))
@@ -86,6 +101,9 @@ func (s *Store) finish(ctx context.Context, c *sluice.Charge, what, number int64
 	}
 	return readFound(reply)
 }
+
+// holdText returns the identity of a hold as the scripts have it.
+func holdText(hold uint64) string { return string(binary.BigEndian.AppendUint64(nil, hold)) }
 
 // readFound reads a reply that has the server's time, and whether something was found.
 func readFound(reply string) (bool, error) {
@@ -160,15 +178,22 @@ func (s *Store) undoKey(ctx context.Context, b *batch, of []int) bool {
 	one := batch{now: b.now, all: true}
 	for _, i := range slices.Backward(of) { // later charges depend on earlier ones
 		one.rs, one.requests, one.limits, one.views = b.rs[i:i+1], b.requests[i:i+1], b.limits[i:i+1], b.views[i:i+1]
+		if b.holds != nil {
+			one.holds = b.holds[i : i+1]
+		}
 		if one.decisions(charged[:], true) != nil {
 			done = false
 			continue
 		}
 		c := b.rs[i].Charge(&charged[0])
+		over := uint64(0)
 		if p := b.limits[i].params; p.Kind == algo.KindBucket {
-			c.Receipt.Over = b.missing(i) // instead of the ticks that it waits for
+			over = b.missing(i) // instead of the ticks that it waits for
+			if !translate.IsHold(c.Receipt.Over) {
+				c.Receipt.Over = over
+			}
 		}
-		if _, err := s.finish(ctx, &c, finishUndo, 0); err != nil {
+		if _, err := s.finish(ctx, &c, finishUndo, 0, over); err != nil {
 			done = false
 		}
 	}

@@ -15,6 +15,7 @@ import (
 //
 //	prefix{key}:limit          the state of a limit's key, of a token bucket
 //	prefix{key}fixed:limit     the same for another algorithm: see the words of kinds
+//	prefix{key}h:limit         its holds, and {key}hfixed:limit the holds of another algorithm's state
 //	prefix{key}!limit          the ban, for all algorithms
 //	prefix{tenant}key}:limit   with Options.Tenant
 //
@@ -22,6 +23,9 @@ import (
 // share a slot. A key of several parts has the number of parts between the brace and the word.
 // Different keys always have different texts. A closing brace in a key is escaped, and only
 // digits and letters are between the last brace and the colon or exclamation mark.
+
+// holdsWord comes before the word of an algorithm in the keys of holds.
+const holdsWord = "h"
 
 // Longer texts are stored as a digest, so that clients cannot fill the server.
 const (

@@ -53,7 +53,7 @@ func singleScripts() (decide, finish, reset [len(kinds)]*script) {
 			begin = append(begin, k.quick)
 		}
 		decide[i] = newScript(append(append(begin, kindFiles(1<<i)...), "decide")...)
-		finish[i] = newScript(append(append([]string{"now"}, kindFiles(1<<i)...), "finish")...)
+		finish[i] = newScript(append(append([]string{"now"}, kindFiles(1<<i)...), "holds", "finish")...)
 		reset[i] = forget
 		if grantable&(1<<i) != 0 {
 			reset[i] = newScript(append(append([]string{"now"}, kindFiles(1<<i)...), "reset_held")...)

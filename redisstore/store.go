@@ -117,7 +117,7 @@ func (s *Store) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, 
 	if err := r.Check(); err != nil {
 		return sluice.Decision{}, err
 	}
-	if r.Ban != nil {
+	if r.Ban != nil || r.Hold > 0 {
 		var out [1]sluice.Decision
 		r.Shadow = true // a single request is decided on its own
 		err := s.decideSlot(ctx, []sluice.Request{r}, out[:])

@@ -40,6 +40,11 @@ func Concurrent() Option {
 	return func(s *suite) { s.concurrent = true }
 }
 
+// Holds also tests Request.Hold, for a store that has holds.
+func Holds() Option {
+	return func(s *suite) { s.holds = true }
+}
+
 // suite is one run of the contract.
 type suite struct {
 	factory  Factory
@@ -48,6 +53,7 @@ type suite struct {
 	back     bool
 
 	concurrent bool
+	holds      bool
 }
 
 // random returns how many random requests to make if a store in memory gets n.
@@ -178,6 +184,9 @@ func Run(t *testing.T, factory Factory, options ...Option) {
 		clauses = concurrent
 	} else if s.back {
 		clauses = append(clauses[:len(clauses):len(clauses)], backward...)
+	}
+	if s.holds && !s.concurrent {
+		clauses = append(clauses[:len(clauses):len(clauses)], holding...)
 	}
 	for _, c := range clauses {
 		t.Run(c.name, func(t *testing.T) { c.test(s.subject(t)) })

@@ -27,7 +27,7 @@ func runContract(t *testing.T, client redisstore.Client, cluster bool, percent i
 			t.Fatal(err)
 		}
 		return s
-	}, storetest.TimeGoesBack(), storetest.Attempts(4*percent), storetest.Percent(percent))
+	}, storetest.TimeGoesBack(), storetest.Holds(), storetest.Attempts(4*percent), storetest.Percent(percent))
 }
 
 // TestRedisKeepsTheContract runs the contract on one server.

@@ -4,10 +4,11 @@
 -- none), and the ban's terms. A batch of plain requests has no lists but a few values for each key:
 -- the last two are the cost and the limit's numbers. See batch_quick.lua, and batch_windows.lua for fixed windows. ARGV[2] is
 -- empty if all of them are shadows, and D if all are debits. If a limit has an overdraft, the lists are in ARGV[2] then. The terms are after, within, forget, 1 to prolong it, and the
--- lengths of the first ban and of later ones. Replies with the server's time, and whether all
+-- lengths of the first ban and of later ones. A request with a hold has more: the index of the key of its holds, how long it
+-- lasts, and its identity. Replies with the server's time, and whether all
 -- pass. For each request it also replies with the view that the request was decided upon, and the
 -- ban at that time.
-local raws = redis.call('MGET', unpack(KEYS))
+local raws
 
 -- text returns the string at a key, false if there is no key. MGET does not distinguish a key
 -- that holds something else; GET ends the script then.
@@ -193,10 +194,17 @@ else
     list[i] = { numbers, { values[width * i - 1], 0, 0, member }, flagged, i, 0 }
   end
 end
+for _, given in ipairs(list) do
+  local hold = given[7]
+  if hold then
+    give_back_due(kinds[given[1][1]], given[1], KEYS[given[4]], KEYS[hold[1]], given[2])
+  end
+end
+raws = redis.call('MGET', unpack(KEYS))
 for i, given in ipairs(list) do
-  local p, q, flags, key, ban, terms = unpack(given)
+  local p, q, flags, key, ban, terms = unpack(given, 1, 6)
   local r = { p = p, q = q, peek = flags % 2 == 1, shadow = flags % 4 >= 2, overdraft = floor(flags / 4) }
-  r.debit = q[4] == DEBIT and q[1] > 0
+  r.debit, r.held = q[4] == DEBIT and q[1] > 0, given[7]
   local entry = entries[key]
   if entry == nil then
     local kind = kinds[p[1]]
@@ -294,7 +302,7 @@ else
 end
 for _, r in ipairs(requests) do
   if r.shadow then
-    take(r)
+    r.allowed = take(r)
   end
 end
 
@@ -319,6 +327,11 @@ for _, b in pairs(bans) do
 end
 
 for i, r in ipairs(requests) do
+  if r.held and r.allowed and (all or r.shadow) and r.q[1] > 0 and not r.peek then
+    local holds, length, id = unpack(r.held)
+    local kind, s = r.entry.kind, r.entry.now
+    keep_hold(KEYS[holds], id, r.q[1], length, kind.left and kind.left(s, now) or r.p[3])
+  end
   replies[i] = r.ban and { r.view, unpack(r.seen) } or r.view
 end
 return cmsgpack.pack(now, all and 1 or 0, replies)

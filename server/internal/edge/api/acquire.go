@@ -22,7 +22,7 @@ func (a *API) acquire(w http.ResponseWriter, r *http.Request) *problem {
 	if p := decode(r, &q); p != nil {
 		return p
 	}
-	return a.open(w, r, status, &q, func(v *policy.Verdict, h *held) (time.Duration, *problem) {
+	return a.open(w, r, status, &q, 0, func(v *policy.Verdict, h *held) (time.Duration, *problem) {
 		ttl, leases := h.lifetime()
 		if !leases {
 			return 0, &problem{
@@ -129,7 +129,7 @@ func (a *API) release(w http.ResponseWriter, r *http.Request) *problem {
 	return a.end(w, r, c.Token, func(ctx context.Context, h held, c charge) error {
 		switch {
 		case c.lease == nil:
-			return nil
+			return a.keep(ctx, c)
 		case h.since.IsZero(): // the work never ran, so its duration is unknown
 			return a.o.Decider.Store().Cancel(ctx, c.Charge)
 		default:
@@ -169,6 +169,8 @@ type charge struct {
 	sluice.Charge
 	// fixed means that the rule names the cost, whatever the work costs in the end.
 	fixed bool
+	// held means that the store gives the charge back unless it is settled.
+	held bool
 	// acts is the moment at which the charge acts: after its delay.
 	acts time.Time
 	// lease is the request that renews the charge, nil unless the charge is a lease.
@@ -183,7 +185,7 @@ func heldBy(v *policy.Verdict, caller string) held {
 		if !r.Charged() {
 			continue
 		}
-		one := charge{Charge: r.Charge(), fixed: r.Rule.Cost.Units != 0 || r.Rule.Cost.Header != "", acts: h.since.Add(r.Decision.Delay)}
+		one := charge{Charge: r.Charge(), fixed: r.Rule.Cost.Units != 0 || r.Rule.Cost.Header != "", acts: h.since.Add(r.Decision.Delay), held: r.Request.Hold > 0}
 		if r.IsLease() {
 			renewal := r.Request
 			one.lease = &renewal

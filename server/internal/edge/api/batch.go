@@ -197,7 +197,7 @@ func (s *answering) answer(i int) {
 	p := q.problem
 	var v policy.Verdict
 	if p == nil {
-		v, p = a.decide(s.ctx, s.store, &q.request, s.take)
+		v, p = a.decide(s.ctx, s.store, &q.request, s.take, 0)
 	}
 	if s.pipeline != nil {
 		s.pipeline.Turn()

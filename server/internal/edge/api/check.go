@@ -54,7 +54,7 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, take taking) *probl
 		a.answerAll(r.Context(), w, batch, take)
 		return nil
 	}
-	v, p := a.decide(r.Context(), a.o.Decider.Store(), &q, take)
+	v, p := a.decide(r.Context(), a.o.Decider.Store(), &q, take, 0)
 	if p != nil {
 		return p
 	}
@@ -64,14 +64,15 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, take taking) *probl
 }
 
 // decide decides about the request of a caller. The verdict is observed here and not after a gate,
-// because the client carries it out. A peek is not observed, because it lets no request pass.
-func (a *API) decide(ctx context.Context, store sluice.Store, q *request, take taking) (policy.Verdict, *problem) {
+// because the client carries it out. A peek is not observed, because it lets no request pass. What is charged is given back
+// after the hold, if any, unless it is settled.
+func (a *API) decide(ctx context.Context, store sluice.Store, q *request, take taking, hold time.Duration) (policy.Verdict, *problem) {
 	if p := q.check(); p != nil {
 		return policy.Verdict{}, p
 	}
 	peek := take == takeNothing
 	if q.byRule() {
-		rq := policy.RuleRequest{Rule: q.Rule, Key: q.Key, MaxWait: q.maxWait(), Peek: peek, Debit: take == takeAlways}
+		rq := policy.RuleRequest{Rule: q.Rule, Key: q.Key, MaxWait: q.maxWait(), Hold: hold, Peek: peek, Debit: take == takeAlways}
 		if q.Cost != nil {
 			rq.Cost = *q.Cost
 		}
@@ -89,6 +90,7 @@ func (a *API) decide(ctx context.Context, store sluice.Store, q *request, take t
 	if p != nil {
 		return policy.Verdict{}, p
 	}
+	attributes.Hold = hold
 	if peek {
 		v := a.o.Decider.Policy().Peek(ctx, store, attributes)
 		return v, refusedProblem(v.Refused)

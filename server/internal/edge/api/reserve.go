@@ -22,7 +22,8 @@ const (
 // reservation is the body of /v1/reserve.
 type reservation struct {
 	request
-	TTLMS *int64 `json:"ttl_ms"`
+	TTLMS    *int64 `json:"ttl_ms"`
+	GiveBack bool   `json:"give_back"`
 }
 
 // reserve decides and charges, and opens a token. See docs/adr/0007.
@@ -42,18 +43,22 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) *problem {
 			return invalid("ttl_ms", fmt.Sprintf(`"ttl_ms" is %d.`, *q.TTLMS), fmt.Sprintf("give milliseconds, from 1 to %d", maxTTL.Milliseconds()))
 		}
 	}
-	return a.open(w, r, status, &q.request, func(*policy.Verdict, *held) (time.Duration, *problem) { return ttl, nil })
+	hold := time.Duration(0)
+	if q.GiveBack {
+		hold = ttl
+	}
+	return a.open(w, r, status, &q.request, hold, func(*policy.Verdict, *held) (time.Duration, *problem) { return ttl, nil })
 }
 
 // open decides and charges, and opens a token for the charges. The function lifetime returns how long the token lasts; after
 // a problem, the charges are given back.
-func (a *API) open(w http.ResponseWriter, r *http.Request, status int, q *request, lifetime func(*policy.Verdict, *held) (time.Duration, *problem)) *problem {
+func (a *API) open(w http.ResponseWriter, r *http.Request, status int, q *request, hold time.Duration, lifetime func(*policy.Verdict, *held) (time.Duration, *problem)) *problem {
 	// Room for the token is booked before anything is charged, so that every charge has a token.
 	caller := callerOf(r)
 	if !a.tokens.book(caller) {
 		return a.fullHouse()
 	}
-	v, p := a.decide(r.Context(), a.o.Decider.Store(), q, takeIfAllowed)
+	v, p := a.decide(r.Context(), a.o.Decider.Store(), q, takeIfAllowed, hold)
 	if p != nil || !v.Allowed() {
 		a.tokens.unbook(caller)
 		if p != nil {
@@ -113,11 +118,19 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request) *problem {
 		case c.Member != 0: // a lease
 			return a.o.Decider.Store().Release(ctx, c.Charge, h.lasted())
 		case c.fixed:
-			return nil
+			return a.keep(ctx, c)
 		default:
 			return a.o.Decider.Store().Settle(ctx, c.Charge, *s.Cost)
 		}
 	})
+}
+
+// keep leaves a cost charged. A charge with a hold would be given back.
+func (a *API) keep(ctx context.Context, c charge) error {
+	if !c.held {
+		return nil
+	}
+	return a.o.Decider.Store().Settle(ctx, c.Charge, c.Cost)
 }
 
 // cancellation is the body of /v1/cancel.
@@ -178,12 +191,17 @@ func (a *API) end(w http.ResponseWriter, r *http.Request, token string, end func
 }
 
 // expire cancels a reservation that its client did not end. Charges for a moment in the future are given
-// back, leases are released, and all other charges stay, because the work may have been done.
+// back, leases are released, and all other charges stay, because the work may have been done. Charges with a hold are given
+// back, because the client wants that; if this server dies before, the store does it.
 func (a *API) expire(h held) {
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
 	for _, c := range h.charges {
 		// If the store is down, the charges end when their time is over.
+		if c.held {
+			_ = a.o.Decider.Store().Settle(ctx, c.Charge, 0)
+			continue
+		}
 		_ = a.cancelCharge(ctx, h, c)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/server/internal/edge/edgetest"
@@ -353,5 +354,38 @@ func TestCancelGivesBackWhatWasNotUsed(t *testing.T) {
 				t.Errorf("%s%s: %d remain after the cancellation, %d before the reservation", limit, cost, *after.Remaining, *before.Remaining)
 			}
 		}
+	}
+}
+
+// A reservation with give_back comes back when its token expires. Until it is ended, all of it is charged; settled or
+// released it stays, whatever the rule says of costs.
+func TestReservationsThatAreGivenBack(t *testing.T) {
+	s := serve(t, "rules:\n  - {name: budget, key: [global], limit: {algorithm: token_bucket, rate: 10/d}}\n"+
+		"  - {name: fixed, key: [global], cost: 3, limits: [{algorithm: fixed_window, rate: 10/d, starts: first_request}, {algorithm: concurrency, max: 5}]}", nil)
+	reserve := func(rule, more string) reply {
+		t.Helper()
+		return s.want(true, "/v1/reserve", `{"rule": "`+rule+`", "key": [], "cost": 3, "give_back": true`+more+`}`)
+	}
+	for _, end := range []string{"settle", "release"} {
+		body := `{"token": "` + reserve("fixed", `, "ttl_ms": 60000`).Token + `"`
+		if end == "settle" {
+			body += `, "cost": 1`
+		}
+		if r := s.call("/v1/"+end, body+"}"); !r.Ended || r.Charges != 2 {
+			t.Errorf("%s: %+v", end, r)
+		}
+	}
+	if d := s.call("/v1/peek", `{"rule": "fixed", "key": []}`); *d.Limits[0].Remaining != 4 {
+		t.Errorf("a rule that names its cost: %+v", d.Limits)
+	}
+	if r := s.call("/v1/cancel", `{"token": "`+reserve("budget", "").Token+`"}`); !r.Ended || s.remaining("budget") != 10 {
+		t.Errorf("cancelled: %+v, %d remain", r, s.remaining("budget"))
+	}
+	if r := s.call("/v1/settle", `{"token": "`+reserve("budget", "").Token+`", "cost": 1}`); !r.Ended || s.remaining("budget") != 9 {
+		t.Errorf("settled at one: %+v, %d remain", r, s.remaining("budget"))
+	}
+	reserve("budget", `, "ttl_ms": 1`)
+	for s.remaining("budget") != 9 { // until the token has expired
+		time.Sleep(time.Millisecond)
 	}
 }
