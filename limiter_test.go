@@ -342,10 +342,10 @@ func TestLimiterDebits(t *testing.T) {
 			t.Errorf("four, and two are left: %+v, %v", d, err)
 		}
 		b.allows(0, false) // two are owed
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		b.allows(0, true)
 		b.allows(1, false)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		b.allows(1, true)
 	})
 	for _, a := range []sluice.Algorithm{sluice.LeakyBucket{Rate: sluice.PerSecond(1)}, sluice.Concurrency{Max: 1}} {

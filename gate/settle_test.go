@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/gate"
@@ -122,6 +123,34 @@ func TestSettlingFails(t *testing.T) {
 		n.admission.Leave(ctx, status(200))
 		if errs := e.reported(); len(errs) != 1 || !errors.Is(errs[0], broken) {
 			t.Errorf("reported %v", errs)
+		}
+	})
+}
+
+// A charge with a hold is settled when the request ends, also if its cost is what was taken. Without an end, it comes back.
+func TestChargesWithAHoldAreSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEdge(t, bubbleStore(t), gate.Options{}, policy.Rule{
+			Name: "r", Cost: policy.Cost{Units: 3}, MaxWait: time.Second,
+			Limits: []*sluice.Limit{sluice.MustLimit("day", sluice.FixedWindow{Rate: sluice.PerDay(10)}), sluice.MustLimit("queue", sluice.LeakyBucket{Rate: sluice.PerSecond(100), Queue: 99, Undelayed: 99})},
+		})
+		ask := func() (policy.Verdict, *gate.Admission) {
+			v := e.rules.Decide(t.Context(), e.store, &policy.Attributes{Path: "/", Values: key("a"), Hold: time.Minute})
+			a, err := e.gate.Enter(t.Context(), &v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first, second := v.Results[0].Request, v.Results[1].Request; first.Hold != time.Minute || first.MaxWait != sluice.NoWait || second.Hold != 0 {
+				t.Errorf("the requests are %+v and %+v", first, second)
+			}
+			return v, a
+		}
+		_, ended := ask()
+		ended.Leave(t.Context(), status(200))
+		ask() // and never leaves
+		<-time.After(time.Minute)
+		if v, _ := ask(); v.Results[0].Decision.Remaining != 4 {
+			t.Errorf("%d remain, want 4: one request ended, one was abandoned, and one is there", v.Results[0].Decision.Remaining)
 		}
 	})
 }

@@ -388,7 +388,7 @@ func (b *batch) decisions(out []sluice.Decision, allowed bool) error {
 		if err != nil {
 			return unknown(err)
 		}
-		if b.holds != nil && b.holds[i] != 0 && charged && d.Allowed && r.Cost > 0 {
+		if charged && r.Hold > 0 && d.Allowed && r.Cost > 0 {
 			d.Receipt = sluice.Receipt{At: b.now, Over: b.holds[i]}
 		}
 		if r.Ban != nil {
