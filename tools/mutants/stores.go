@@ -24,8 +24,8 @@ var ofStores = []mutation{
 	},
 	{
 		"a fixed window admits count units in its window", "internal/algo/window.go",
-		"	case req.Cost > res.Remaining:\n		res.Reason, res.RetryAfter = Limited, end-req.Now\n		counts",
-		"	case req.Cost > res.Remaining+1:\n		res.Reason, res.RetryAfter = Limited, end-req.Now\n		counts",
+		"	case need > res.Remaining:\n		res.Reason, res.RetryAfter = Limited, end-req.Now\n		counts",
+		"	case need > res.Remaining+1:\n		res.Reason, res.RetryAfter = Limited, end-req.Now\n		counts",
 		"internal/algo TestFixedWindowHoldsItsCount",
 	},
 	{
@@ -160,6 +160,21 @@ var ofStores = []mutation{
 		"deny refuses with a RetryAfter of at least a second", "guard/fallback.go",
 		"const leastRetry = time.Second", "const leastRetry = time.Second / 2",
 		"guard TestLadder",
+	},
+	{
+		"an overdraw takes its whole cost", "internal/algo/bucket.go",
+		"			return b.overdrawn(State{at, min(after, b.bound) | mark}, 0, back, res)", "			return b.overdrawn(State{at, min(room, b.bound) | mark}, 0, back, res)",
+		"internal/algo TestEqualsOracle",
+	},
+	{
+		"charges with a hold come back after its time", "redisstore/scripts/holds.lua",
+		"    settle_at(kind, p, key, { cost, 0, at, 0, 0, '', unpack(q, 5) }, 0)", "    settle_at(kind, p, key, { cost, 0, at, 0, 0, '', unpack(q, 5) }, cost)",
+		"checks/decisions TestRedisKeepsTheContract",
+	},
+	{
+		"abandoned holds leave nothing in memory", "memory/hold.go",
+		"	sp.store.bytes.Add(-heldBytes)\n", "",
+		"memory TestAbandonedHoldsFreeTheirMemory",
 	},
 	{
 		"a debit is booked by local, also if its batch is denied", "guard/fallback.go",
