@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -18,6 +19,7 @@ var holding = []clause{
 	{"HoldReset", holdReset},
 	{"HoldRefused", holdRefused},
 	{"HoldRandom", holdRandom},
+	{"HoldConcurrent", holdConcurrent},
 }
 
 // hold returns a request for n units with a hold.
@@ -212,6 +214,34 @@ func holdRandom(s *subject) {
 			}
 		}
 	})
+}
+
+// holdConcurrent: of concurrent charges with holds, what was settled is used in the end, and nothing else.
+func holdConcurrent(s *subject) {
+	const units = 1 << 20
+	l := limit("holds", sluice.FixedWindow{Rate: sluice.PerDay(units)})
+	var settled, failed atomic.Int64
+	s.parallel(goroutines, func(g int) {
+		for i := range max(s.suite.attempts/100, 10) {
+			r := hold(l, int64(1+i%3), heldFor)
+			d, err := s.store.Decide(context.Background(), r)
+			if err == nil && (g+i)%3 == 0 {
+				err = s.store.Settle(context.Background(), r.Charge(&d), 2)
+				settled.Add(2)
+			}
+			if err != nil || !d.Allowed {
+				failed.Add(1)
+			}
+		}
+	})
+	s.clock.Advance(heldFor)
+	left := s.free(l)
+	for range goroutines { // a store may give back a part with each request
+		left = s.free(l)
+	}
+	if want := units - settled.Load(); left != want || failed.Load() > 0 {
+		s.Errorf("%d are left and %d calls failed, want %d and 0", left, failed.Load(), want)
+	}
 }
 
 func randomHold(rnd *rand.Rand, l *sluice.Limit) sluice.Request {
