@@ -450,6 +450,32 @@ func TestSavedStatesOfThisVersion(t *testing.T) {
 	}
 }
 
+// TestSavesKeepTheirBytes: a store with the secrets and the states of a file of an earlier program writes that file, byte by
+// byte. If it does not, earlier programs may not read what it writes: see TestSavedStatesOfThisVersion.
+func TestSavesKeepTheirBytes(t *testing.T) {
+	t.Parallel()
+	want, err := os.ReadFile(fmt.Sprintf("testdata/saved-%d", formatVersion))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := int64(start)
+	earlier := load(t, want, Options{Clock: func() int64 { return now }})
+	s := open(t, &now, Options{Stripes: 2})
+	s.first, s.second = earlier.first, earlier.second
+	fill(t, s)
+	var got bytes.Buffer
+	v := s.NewSaver()
+	v.saved = make([]markList, len(s.stripes))
+	v.progress = progress{saved: v.saved, defined: map[uint64]bool{}, out: blockWriter{w: &got}}
+	copy(v.file[:], want[preambleSize+blockHeader:])
+	if _, err := v.saveAll(); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got.Bytes(), want) {
+		t.Errorf("the same states are now saved as\n%x\nwant the file of an earlier program\n%x", got.Bytes(), want)
+	}
+}
+
 // TestChangesLoadAsFastAsASnapshot: states that a later save has added come in the order of keys, for tables that were small
 // in the first save. They take no longer than states of the first save: each key crowds few others.
 func TestChangesLoadAsFastAsASnapshot(t *testing.T) {

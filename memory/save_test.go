@@ -300,6 +300,17 @@ func TestSaveWaitsForADecision(t *testing.T) {
 func everything(tb testing.TB, now *int64) (*Store, []byte) {
 	tb.Helper()
 	s := open(tb, now, Options{Stripes: 2})
+	fill(tb, s)
+	var file bytes.Buffer
+	if err := s.Save(&file); err != nil {
+		tb.Fatal(err)
+	}
+	return s, file.Bytes()
+}
+
+// fill makes states of every algorithm, and bans.
+func fill(tb testing.TB, s *Store) {
+	tb.Helper()
 	for i, l := range fuzzLimits {
 		for k := range 5 {
 			r := sluice.Request{Limit: l, Key: numbered(k), Cost: int64(1 + (i+k)%3), Member: uint64(k + 1)}
@@ -313,11 +324,6 @@ func everything(tb testing.TB, now *int64) (*Store, []byte) {
 			tb.Fatal(err)
 		}
 	}
-	var file bytes.Buffer
-	if err := s.Save(&file); err != nil {
-		tb.Fatal(err)
-	}
-	return s, file.Bytes()
 }
 
 // TestDamagedFiles cuts a file at every offset, and flips every bit of it: Load refuses it, and never
