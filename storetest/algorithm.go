@@ -36,7 +36,7 @@ func algorithms(s *subject) {
 		for i, c := range []sample{c, other} {
 			w.shared[i], w.own[i] = limit("shared", c.algorithm), limit("own "+c.name, c.algorithm)
 		}
-		for range 24 {
+		for range max(6, s.suite.random(24)) { // for each of some 200 pairs
 			w.step()
 		}
 	})

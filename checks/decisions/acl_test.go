@@ -72,6 +72,7 @@ func TestLeastPrivilegeIsLeast(t *testing.T) {
 		t.Run(word, func(t *testing.T) {
 			// A script that is refused between two writes may leave a part of a state.
 			do(t, s, "FLUSHALL")
+			do(t, s, "SCRIPT", "FLUSH") // a server that has the scripts needs no EVAL
 			err := walk(t, adapters.SetUser(t, s, "less", slices.Delete(slices.Clone(words), i, i+1)), 4000)
 			var answer *redisstore.ServerError
 			if !errors.As(err, &answer) || !noPermission.MatchString(answer.Text) {

@@ -152,7 +152,7 @@ func newGrantWalk(t *testing.T, a *arena, kind grantKind, seed uint64) *grantWal
 	w := &grantWalk{T: t, kind: kind, rnd: rand.New(rand.NewPCG(seed, 7)), key: sluice.StringKey("k"), now: 1_750_000_000_000_000 + int64(seed)*999_983}
 	w.low = w.now
 	client := redistest.WithClock(plainClient{a.conn}, func() int64 { return w.now })
-	client = rewritten{client, strings.NewReplacer(unhurried(seed)...)}
+	client = changed(client, unhurried(seed)...)
 	a.count++
 	w.a, w.prefix = a, fmt.Sprint("walk", a.count)
 	var err error

@@ -57,14 +57,11 @@ type twinKey struct {
 	used int
 }
 
-// rewritten is a client that changes a text in the scripts that it sends.
-type rewritten struct {
-	redisstore.Client
-	change *strings.Replacer
-}
-
-func (c rewritten) Eval(ctx context.Context, source string, keys, args []string) (string, error) {
-	return c.Client.Eval(ctx, c.change.Replace(source), keys, args)
+// changed returns a client that replaces texts in the scripts that it sends.
+func changed(client redisstore.Client, texts ...string) redisstore.Client {
+	change := strings.NewReplacer(texts...)
+	scripts := redistest.NewScripts(func(source string) (string, error) { return change.Replace(source), nil })
+	return redistest.WithScripts(client, scripts, func() []string { return nil })
 }
 
 // unhurried lets every second walk do without the shorter scripts for plain requests.
@@ -85,9 +82,9 @@ func newTwins(t *testing.T, client redisstore.Client, seed uint64, change ...str
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.memory.Close() })
-	changed := rewritten{redistest.WithClock(client, func() int64 { return w.now }), strings.NewReplacer(change...)}
+	client = changed(redistest.WithClock(client, func() int64 { return w.now }), change...)
 	prefix := strings.ReplaceAll(fmt.Sprintf("%s-%d", t.Name(), seed), "/", "-")
-	if w.redis, err = redisstore.New(changed, redisstore.Options{Prefix: prefix}); err != nil {
+	if w.redis, err = redisstore.New(client, redisstore.Options{Prefix: prefix}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"a", "b"} {

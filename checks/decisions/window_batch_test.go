@@ -1,13 +1,11 @@
 package decisions
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -54,7 +52,7 @@ var batchRows = [][]sluice.FixedWindow{
 type batchWalk struct {
 	*windowWalk
 	rows    [][]*sluice.Limit
-	client  *expiring
+	client  redisstore.Client
 	prefix  string
 	high    int64 // the latest time
 	cluster bool
@@ -66,7 +64,7 @@ func walkBatches(t *testing.T, client redisstore.Client, prefix string, seed uin
 	w := &batchWalk{windowWalk: newWindowWalk(t, client, "", nil), prefix: prefix, cluster: cluster}
 	w.rng = rand.New(rand.NewPCG(seed, 2))
 	w.clock.Set(4_000_000_000_000_000 + w.rng.Int64N(1_000_000_000)) // no key expires during the test
-	w.client = &expiring{Client: client, old: seed%4 == 3, now: w.clock.Now}
+	w.client = client
 	for range 2 + w.rng.IntN(5) {
 		w.keys = append(w.keys, sluice.StringKey(strconv.Itoa(len(w.keys))))
 	}
@@ -90,7 +88,7 @@ func walkBatches(t *testing.T, client redisstore.Client, prefix string, seed uin
 	if err != nil {
 		t.Fatal(err)
 	}
-	onServer, err := redisstore.New(w.client, redisstore.Options{Prefix: prefix, Cluster: cluster})
+	onServer, err := redisstore.New(expiring(client, seed%4 == 3, w.clock.Now), redisstore.Options{Prefix: prefix, Cluster: cluster})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +193,7 @@ func (w *batchWalk) wantExpiries(row []*sluice.Limit) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		text, err := w.client.Client.Eval(w.Context(), expiry, []string{w.prefix + "{" + k.Text() + "}fixed:" + l.Name()}, nil)
+		text, err := w.client.Eval(w.Context(), expiry, []string{w.prefix + "{" + k.Text() + "}fixed:" + l.Name()}, nil)
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -214,39 +212,20 @@ func (w *batchWalk) wantExpiries(row []*sluice.Limit) {
 	}
 }
 
-// expiring is a client whose scripts read another clock than the server's, and let keys expire at the times of that clock.
-type expiring struct {
-	redisstore.Client
-	old  bool // scripts do not see the server's version
-	now  func() int64
-	sent sync.Map // from the digest of a script to the digest of the script that is sent
-}
-
-// EvalSHA implements redisstore.Client.
-func (c *expiring) EvalSHA(ctx context.Context, sha string, keys, args []string) (string, error) {
-	sent, ok := c.sent.Load(sha)
-	if !ok {
-		return "", &redisstore.ServerError{Text: "NOSCRIPT: not rewritten yet"}
-	}
-	return c.Client.EvalSHA(ctx, sent.(string), keys, c.stamped(args))
-}
-
-// Eval implements redisstore.Client.
-func (c *expiring) Eval(ctx context.Context, source string, keys, args []string) (string, error) {
-	sent := strings.NewReplacer(
-		"redis.call('TIME')", "{ table.remove(ARGV, #ARGV - 1), table.remove(ARGV) }",
-		"'PX', ", "'PXAT', math.floor(now / 1000) + ",
-	).Replace(source)
-	if c.old {
-		sent = strings.ReplaceAll(sent, "redis.REDIS_VERSION_NUM", "nil")
-	}
-	c.sent.Store(redistest.Digest(source), redistest.Digest(sent))
-	return c.Client.Eval(ctx, sent, keys, c.stamped(args))
-}
-
-func (c *expiring) stamped(args []string) []string {
-	now := c.now()
-	return append(slices.Clone(args), strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10))
+// expiring returns a client whose scripts read a clock of the test, and let keys expire at the times of that clock. Scripts
+// of an old server do not see its version.
+func expiring(client redisstore.Client, old bool, now func() int64) redisstore.Client {
+	scripts := redistest.NewScripts(func(source string) (string, error) {
+		sent := strings.NewReplacer(
+			"redis.call('TIME')", "{ table.remove(ARGV, #ARGV - 1), table.remove(ARGV) }",
+			"'PX', ", "'PXAT', math.floor(now / 1000) + ",
+		).Replace(source)
+		if old {
+			sent = strings.ReplaceAll(sent, "redis.REDIS_VERSION_NUM", "nil")
+		}
+		return sent, nil
+	})
+	return redistest.WithScripts(client, scripts, redistest.Stamp(now))
 }
 
 // TestWindowsKeepWhatOthersRead: the shortest scripts keep exactly what conversions to other numbers need.
