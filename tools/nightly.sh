@@ -15,7 +15,9 @@ need_all
 need wrk wrk
 # shellcheck disable=SC2086 # one word a module
 step "what the day leaves out" testall night $modules -- -count 1 -vet=off -timeout 20m
-step "the contract over Redis, with three times the random requests of a day" env SLUICE_SOAK=3 go -C checks test -count 1 -timeout 20m -run KeepsTheContract ./decisions
+step "what tests repeat, four times as often as by day" env SLUICE_SOAK=4 go test -count 1 -timeout 20m -run \
+	'KeepsTheContract|^Test(Simulation|ExactAcrossProcesses|StatesSurviveKills|BatchesAreLinearizable|Keys)$' \
+	./checks/decisions ./checks/linearizable ./checks/redis ./checks/servers ./hybrid
 step "faults, without excuses for a busy machine" env SLUICE_STRICT=1 go -C checks test -count 1 -run '^Test(Faults|HungMaster)' ./faults
 step "the server with the race detector" env SLUICE_PROGRAM_FLAGS=-race GORACE=halt_on_error=1 go -C checks test -count 1 -timeout 60m ./servers ./protocols ./threats
 GOWORK=off go -C tools build -o ../bin/mutants ./mutants

@@ -95,7 +95,9 @@ func TestWorstRequestsAreCheapAtListeners(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				least = min(least, (spent(t, s.PID())-before)/calls)
+				if least = min(least, (spent(t, s.PID())-before)/calls); least <= worstCPU {
+					break // only a busy machine needs further rounds
+				}
 			}
 			worst = max(worst, least)
 			t.Logf("%v", least)

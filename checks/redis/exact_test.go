@@ -25,7 +25,7 @@ import (
 
 const (
 	exactProcesses = 8
-	exactRounds    = 1000
+	exactRounds    = 400
 	exactCallers   = 8
 	exactUnits     = 20
 	exactAttempts  = 6 // for each process in a round; more together than there are units
@@ -123,7 +123,7 @@ func TestExactAcrossProcesses(t *testing.T) {
 		skew := time.Duration(i-exactProcesses/2) * time.Hour / (exactProcesses / 2)
 		processes[i] = startChild(t, "attempts", "SLUICE_REDIS="+server.Addr(), "SLUICE_SKEW="+skew.String())
 	}
-	for round := range exactRounds {
+	for round := range redistest.Times(t, exactRounds) {
 		var admitted atomic.Int64
 		var all sync.WaitGroup
 		for _, p := range processes {

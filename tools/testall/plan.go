@@ -69,8 +69,7 @@ var plain = map[string]string{
 	"storetest":                "the stores that use it run with the detector",
 }
 
-// crowded are the tests of plain packages that also run with the race detector: they have
-// several goroutines.
+// crowded are the tests of plain packages that run with the race detector: they have several goroutines.
 var crowded = map[string][]string{
 	"memory":                   {"TestMemoryKeepsTheContractConcurrently", "TestFastBatchesCompete", "TestLimitsComeAndGoConcurrently", "TestSavesUnderLoad", "TestTablesGrowConcurrently"},
 	"policy":                   {"TestVerdictsAreTheirOwn"},
@@ -82,15 +81,17 @@ var crowded = map[string][]string{
 // try a great many inputs from one goroutine.
 var lone = map[string][]string{
 	".":              {"TestKeysDiffer"},
-	"checks/threats": {"TestAttacksReachWithoutSluice", "TestDescriptionsAreDecidedAsRequests", "TestNothingComesBack", "TestNothingGetsPast", "TestNothingGetsPastGateways"}, // the servers under test are other processes
+	"checks/threats": {"TestBodiesThatNobodyReads", "TestDescriptionsAreDecidedAsRequests", "TestNothingComesBack", "TestNothingGetsPast", "TestNothingGetsPastGateways"}, // the servers under test are other processes
 	"bandwidth":      {"TestFairness", "TestRateExactly"},
 	"guard":          {"TestFlapsAddTheShare", "TestGuardKeepsTheContract", "TestScaleLaw", "TestScaledLimitsAreKept", "TestSharesAddUp"},
 	"hybrid": { // the goroutines of a virtual clock wait most of the time
-		"TestHybridKeepsTheContract", "TestExactProcessesShare", "TestExactProcessesShareWithHaste", "TestRollout", "TestSimulatedBurst", "TestSimulatedSeeds",
-		"TestSimulatedWindow", "TestSimulation", "TestSimulationNotices",
+		"TestBoundOverALossyNetwork", "TestFairShares", "TestHybridKeepsTheContract", "TestExactProcessesShare", "TestExactProcessesShareWithHaste", "TestRollout", "TestSimulatedBurst", "TestSimulatedSeeds",
+		"TestSimulatedWindow", "TestSimulation",
 	},
-	"httplimit":  {"TestPartsOfKeysDoNotCollide", "TestForwardedForSpoofing", "TestReadOnceEqualsReadEach", "TestRulesMatchWhatReachesTheirHandlers", "TestSameHandlerSameKey"},
-	"redisstore": {"TestKeysAreInjective"},
+	"httplimit":                     {"TestPartsOfKeysDoNotCollide", "TestForwardedForSpoofing", "TestIPv6Rotation", "TestReadOnceEqualsReadEach", "TestRulesMatchWhatReachesTheirHandlers", "TestSameHandlerSameKey"},
+	"redisstore":                    {"TestKeysAreInjective"},
+	"server/internal/edge/pipeline": {"TestDecidesAsOneByOne"},
+	"server/internal/store/local":   {"TestFileOfStatesStaysSmall"},
 }
 
 // timed are the tests of all packages that measure shares of limits, compare times, or make thousands of calls a second
@@ -130,6 +131,9 @@ var nightly = map[string][]string{
 		"TestVersionsShareAFile",         // TestSavedStatesOfThisVersion of memory
 		"TestVersionsShareRedis",         // TestStatesInRedisKeepTheirBytes of checks/decisions
 	},
+	"checks/threats":         {"TestAttacksReachWithoutSluice"}, // of the harness; TestNothingGetsPast has the same attacks
+	"hybrid":                 {"TestSimulationNotices"},         // of the harness; TestSimulation plays the same scenarios
+	"server/internal/config": {"TestManyDescriptors"},           // TestManyRules, TestManyEntries
 	// By day, package hybrid has these tests in virtual time.
 	"checks/hybrid": {
 		"TestBothHalvesShareOverRedis", // TestExactProcessesShare
@@ -182,7 +186,7 @@ type run struct {
 // slow are the tests that `make quick` leaves out too: one needs root, and the others take seconds of processor time.
 var slow = map[string][]string{
 	"server/internal/cli":    {"TestStartsOnAFullDisk"},
-	"server/internal/config": {"TestBombs", "TestManyDescriptors"},
+	"server/internal/config": {"TestBombs"},
 }
 
 // A tier is a part of the tests.
@@ -219,7 +223,7 @@ func plan(packages []string, t tier, picked bool) (chains [][]run, last []run) {
 	}
 	first, second := raced(rest), unraced(rest)
 	first.flags = []string{"-skip", names(lone, timed, nightly)}
-	second.flags = []string{"-skip", names(timed, nightly)}
+	second.flags = []string{"-skip", names(crowded, timed, nightly)}
 	chain := []run{first}
 	if runsNarrow {
 		chain = append(chain, run{
