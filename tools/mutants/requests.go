@@ -4,12 +4,12 @@ package main
 var ofRequests = []mutation{
 	{
 		"headers count only from trusted proxies", "httplimit/clientip.go",
-		"		return c.trusts(peer)", "		return len(c.trusted) > 0 || c.trusts(peer)",
+		"		return p.trusts(peer)", "		return len(p.trusted) > 0 || p.trusts(peer)",
 		"httplimit TestForwardedForSpoofing",
 	},
 	{
 		"a list counts from the right", "httplimit/clientip.go",
-		"		if !addr.IsValid() || !c.trusts(addr) {", "		if !addr.IsValid() {",
+		"		if !addr.IsValid() || !p.trusts(addr) {", "		if !addr.IsValid() {",
 		"httplimit TestForwardedForSpoofing",
 	},
 	{
@@ -39,7 +39,7 @@ var ofRequests = []mutation{
 	},
 	{
 		"clients at a socket choose no address", "httplimit/clientip.go",
-		"	return c.unix && isUnix(remote)", "	return isUnix(remote)",
+		"	return p.unix && isUnix(remote)", "	return isUnix(remote)",
 		"httplimit TestClientIP",
 	},
 	{

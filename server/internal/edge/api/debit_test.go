@@ -55,7 +55,7 @@ func TestDebitTakesWhatIsNotThere(t *testing.T) {
 }
 
 // Each debit of a batch is charged by itself. What cannot be debited is a problem, and charges nothing.
-func TestDebitsInBatches(t *testing.T) {
+func TestCallsDebitInBatches(t *testing.T) {
 	s := serve(t, budgets, nil)
 	got := s.batch("/v1/debit", `{"rule": "tokens", "key": "ann", "cost": 12}`, `{"path": "/"}`, `{"rule": "jobs"}`, `{"rule": "slow"}`,
 		`{"rule": "tokens", "key": "ben", "cost": 3}`, `{"rule": "tokens", "key": "ann", "cost": 0}`, `{"rule": "tried", "cost": 3}`).Answers

@@ -372,7 +372,7 @@ func TestReservationsThatAreGivenBack(t *testing.T) {
 			body += `, "cost": 1`
 		}
 		if r := s.call("/v1/"+end, body+"}"); !r.Ended || r.Charges != 2 {
-			t.Errorf("%s: %+v", end, r)
+			t.Errorf("%s answers %+v, want the end of two charges", end, r)
 		}
 	}
 	if d := s.call("/v1/peek", `{"rule": "fixed", "key": []}`); *d.Limits[0].Remaining != 4 {
