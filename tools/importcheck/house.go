@@ -33,6 +33,7 @@ const (
 	descriptor = "internal/descriptors"
 	denials    = "internal/denial"
 	keyedRoom  = "internal/keyed"
+	modelRoom  = "internal/modelusage"
 	inPolicy   = "policy/internal/*"
 	fileReader = "internal/file/reader"
 	conditions = "internal/file/expression"
@@ -98,6 +99,7 @@ var house = []room{
 	{faultRoom, nil, nil, "faults is what checks return; it imports nothing"},
 	{spellings, []string{faultRoom}, nil, "spelling works on texts; rules and requests belong to policy"},
 	{removals, []string{spellings}, nil, "removal lists headers in all their spellings; requests belong to policy"},
+	{modelRoom, nil, nil, "modelusage reads bytes; rules, requests and settings belong to the rooms that use it"},
 	{sourceRoom, nil, nil, "source names where values come from; it imports nothing"},
 	{descriptor, []string{domain, "internal/algo"}, nil, "descriptors has what gateways send; rules belong to policy"},
 	{unmetRoom, []string{sourceRoom}, nil, "condition has what policy explains and conditions use; it has no rules"},
