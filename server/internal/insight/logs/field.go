@@ -1,10 +1,11 @@
 package logs
 
 import (
-	"net/http"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // kind is what a field of a line has.
@@ -12,13 +13,15 @@ type kind uint8
 
 const (
 	ignored    kind = iota
-	stamp           // a time, in any of the forms that stamps reads
+	stamp           // a time, in any of the forms that stamps reads; of several, the last kind counts
+	fine            // a time with a fraction of a second
 	day             // a date of which clock is the time
 	clock           // the time of a day
-	seconds         // durations: what several fields have is added
+	seconds         // durations; of several, the last kind counts
 	millis          //
 	usecs           //
 	nanos           //
+	part            // seconds of a part of the duration: what several fields have is added
 	client          // an address, with a port or without
 	peer            // an address for logs without a client
 	method          //
@@ -26,13 +29,13 @@ const (
 	path            // a part of the target
 	query           // a part of the target
 	request         // method, target and protocol
+	address         // a request with the host in it
 	host            //
 	hostIfNone      // a name of the server, for logs without a host
 	status          //
 	sent            //
 	received        //
 	value           // a member of Record.Values
-	behind          // what follows in the combined format of Sluice
 	action          // members of a Verdict
 	rule            //
 	limitName       //
@@ -43,15 +46,29 @@ const (
 // has says which fields of a record a kind sets.
 var has = map[kind]Fields{
 	client: HasClient, peer: HasClient, method: HasMethod, target: HasTarget | HasQuery, path: HasTarget,
-	query: HasTarget | HasQuery, request: HasMethod | HasTarget | HasQuery, host: HasHost, hostIfNone: HasHost, status: HasStatus,
-	seconds: HasDuration, millis: HasDuration, usecs: HasDuration, nanos: HasDuration, sent: HasSent, received: HasReceived, action: HasVerdict,
+	query: HasTarget | HasQuery, request: HasMethod | HasTarget | HasQuery, address: HasMethod | HasTarget | HasQuery | HasHost,
+	host: HasHost, hostIfNone: HasHost, status: HasStatus, sent: HasSent, received: HasReceived, action: HasVerdict,
+	seconds: HasDuration, millis: HasDuration, usecs: HasDuration, nanos: HasDuration, part: HasDuration,
 }
+
+// isTime and isDuration say what the beginning of a request is computed from.
+func (k kind) isTime() bool     { return k >= stamp && k <= clock }
+func (k kind) isDuration() bool { return k >= seconds && k <= part }
 
 // field is what is done with a field of a line.
 type field struct {
 	kind  kind
 	index int // of a value
 }
+
+// state is what the lines of a file have in common.
+type state struct {
+	stamps
+	escapes byte   // what escapes a byte in a text: a backslash, a percent sign, or 0 for nothing
+	room    []byte // has texts without escapes, for one record
+}
+
+func (s *state) exact() time.Duration { return s.blur }
 
 // Why a line is not a record.
 const (
@@ -64,21 +81,23 @@ const (
 )
 
 // set puts the text of a field into a record.
-func (f field) set(rec *Record, text string, s *stamps) (why string) {
+func (f field) set(rec *Record, text string, s *state) (why string) {
+	if text == "-" || text == "" {
+		return "" // the server does not say
+	}
 	ok := true
 	switch f.kind {
-	case ignored:
-	case stamp:
+	case stamp, fine:
 		if rec.At, ok = s.parse(text); !ok {
 			return noTime
 		}
 	case day:
 		s.day = text
 	case clock:
-		if rec.At, ok = s.parse(s.day + "T" + text); !ok {
+		if rec.At, ok = s.parse(s.day + "T" + text + "Z"); !ok {
 			return noTime
 		}
-	case seconds:
+	case seconds, part:
 		ok = addDuration(rec, text, 6)
 	case millis:
 		ok = addDuration(rec, text, 3)
@@ -87,60 +106,48 @@ func (f field) set(rec *Record, text string, s *stamps) (why string) {
 	case nanos:
 		ok = addDuration(rec, text, -3)
 	case client:
-		if text != "" && text != "-" {
-			rec.Client = withoutPort(text)
-		}
+		rec.Client = withoutPort(text)
 	case peer:
-		if rec.Client == "" && text != "-" {
+		if rec.Client == "" {
 			rec.Client = withoutPort(text)
 		}
 	case method:
-		rec.Method = unescape(text)
+		rec.Method = text
 	case target, path:
-		rec.Target = unescape(text)
+		rec.Target = s.plain(text) + rec.Target
 	case query:
-		if text = strings.TrimPrefix(text, "?"); text != "" && text != "-" {
-			rec.Target += "?" + unescape(text)
+		if text = strings.TrimPrefix(text, "?"); text != "" {
+			rec.Target += "?" + s.plain(text)
 		}
-	case request:
-		return setRequest(rec, text)
+	case request, address:
+		return setRequest(rec, s.plain(text))
 	case host:
-		if text != "" && text != "-" {
-			rec.Host = withoutDefaultPort(unescape(text))
-		}
+		rec.Host = withoutDefaultPort(s.plain(text))
 	case hostIfNone:
-		if rec.Host == "" && text != "-" && text != "_" {
-			rec.Host = unescape(text)
+		if rec.Host == "" && text != "_" {
+			rec.Host = s.plain(text)
 		}
 	case status:
-		if len(text) == 3 && text[0]-'0' < 10 && text[1]-'0' < 10 && text[2]-'0' < 10 {
-			rec.Status = int(text[0]-'0')*100 + int(text[1]-'0')*10 + int(text[2]-'0')
-			break
-		}
 		var n int64
-		if n, ok = number(text); n > 0 && n < 1000 {
+		if n, ok = decimal(text, 0); n < 1000 {
 			rec.Status = int(n)
 		}
 	case sent:
-		rec.Sent, ok = number(text)
+		rec.Sent, ok = decimal(text, 0)
 	case received:
-		rec.Received, ok = number(text)
+		rec.Received, ok = decimal(text, 0)
 	case value:
-		if text != "-" {
-			rec.Values[f.index] = unescape(text)
-		}
-	case behind:
-		setBehind(rec, text)
+		rec.Values[f.index] = s.plain(text)
 	case action:
 		rec.Verdict.Action = text
 	case rule:
-		rec.Verdict.Rule = unescape(text)
+		rec.Verdict.Rule = s.plain(text)
 	case limitName:
-		rec.Verdict.Limit = unescape(text)
+		rec.Verdict.Limit = s.plain(text)
 	case key:
 		rec.Verdict.Key = text
 	case cost:
-		rec.Verdict.Cost, ok = number(text)
+		rec.Verdict.Cost, ok = decimal(text, 0)
 	}
 	if !ok {
 		return noNumber
@@ -148,23 +155,15 @@ func (f field) set(rec *Record, text string, s *stamps) (why string) {
 	return ""
 }
 
-// addDuration adds a duration, whose unit is 10 to the power of exponent microseconds. A dash and a negative number
-// say that it is unknown.
+// addDuration adds a duration, whose unit is 10 to the power of exponent microseconds. A negative number says that it
+// is unknown.
 func addDuration(rec *Record, text string, exponent int) bool {
-	if text == "-" || text == "" || text[0] == '-' {
+	if text[0] == '-' {
 		return true
 	}
 	n, ok := decimal(text, exponent)
 	rec.Duration = max(rec.Duration, 0) + n
 	return ok
-}
-
-// number reads a count of bytes or a status. A dash says that it is unknown, and Apache's for no byte.
-func number(text string) (int64, bool) {
-	if text == "-" || text == "" {
-		return -1, true
-	}
-	return decimal(text, 0)
 }
 
 // decimal reads a number that is not negative, times 10 to the power of exponent. It drops further digits.
@@ -217,26 +216,19 @@ func decimal(text string, exponent int) (int64, bool) {
 func setRequest(rec *Record, text string) (why string) {
 	i := strings.IndexByte(text, ' ')
 	j := strings.LastIndexByte(text, ' ')
-	if i <= 0 {
-		return noRequest
+	if i <= 0 || i > 24 || strings.IndexByte(text[:i], '\\') >= 0 || text[0] == '-' {
+		return noRequest // or bytes of another protocol
 	}
 	if j == i || !strings.HasPrefix(text[j+1:], "HTTP/") {
 		j = len(text) // HTTP/0.9
 	}
-	rec.Method = text[:i]
-	if len(rec.Method) > 24 || strings.IndexByte(rec.Method, '\\') >= 0 {
-		return noRequest // bytes of another protocol
-	}
-	rec.Target = unescape(text[i+1 : j])
+	rec.Method, rec.Target = text[:i], text[i+1:j]
 	if rec.Target == "" {
 		return noRequest
 	}
 	if rec.Target[0] != '/' {
 		if _, rest, found := strings.Cut(rec.Target, "://"); found {
-			end := strings.IndexAny(rest, "/?")
-			if end < 0 {
-				end = len(rest)
-			}
+			end := strings.IndexAny(rest+"/", "/?")
 			rec.Host = withoutDefaultPort(rest[:end])
 			if rec.Target = rest[end:]; rec.Target == "" || rec.Target[0] == '?' {
 				rec.Target = "/" + rec.Target
@@ -246,26 +238,9 @@ func setRequest(rec *Record, text string) (why string) {
 	return ""
 }
 
-// setBehind reads what the combined format of Sluice has behind the user agent.
-func setBehind(rec *Record, text string) {
-	for text != "" {
-		var word string
-		word, text, _ = strings.Cut(text, " ")
-		name, v, found := strings.Cut(word, "=")
-		if !found || v == "-" {
-			continue
-		}
-		switch name {
-		case "action":
-			rec.Verdict.Action = v
-		case "rule":
-			rec.Verdict.Rule = v
-		}
-	}
-}
-
-// withoutPort removes the port of an address.
+// withoutPort removes the port of an address, and what syslog writes before it.
 func withoutPort(text string) string {
+	text = text[strings.LastIndexByte(text, ' ')+1:]
 	if text != "" && text[0] == '[' {
 		if i := strings.IndexByte(text, ']'); i > 0 {
 			return text[1:i]
@@ -285,58 +260,54 @@ func withoutDefaultPort(text string) string {
 	return strings.TrimSuffix(text, ":443")
 }
 
-// header returns a header's name as Layout.Names has it.
-func header(name string) Name {
-	return Name{"header", http.CanonicalHeaderKey(name)}
-}
-
-// unescape resolves what servers write for quotes, control characters and bytes beyond ASCII: \xHH, \uHHHH and \".
-func unescape(text string) string {
-	i := strings.IndexByte(text, '\\')
-	if i < 0 {
+// plain returns a text without escapes. It is valid until the next record.
+func (s *state) plain(text string) string {
+	if s.escapes == 0 || strings.IndexByte(text, s.escapes) < 0 {
 		return text
 	}
-	b := make([]byte, i, len(text))
-	copy(b, text)
-	for ; i < len(text); i++ {
+	from := len(s.room)
+	s.room = unescape(s.room, text, s.escapes)
+	return unsafe.String(unsafe.SliceData(s.room[from:]), len(s.room)-from) //nolint:gosec // the room is used again for the next record
+}
+
+// unescape appends a text and resolves what servers write for quotes, control characters and bytes beyond ASCII: \xHH,
+// \uHHHH and \", or %HH.
+func unescape(b []byte, text string, escape byte) []byte {
+	for i := 0; i < len(text); i++ {
 		c := text[i]
-		if c != '\\' || i+1 == len(text) {
+		if c != escape || i+1 == len(text) {
 			b = append(b, c)
 			continue
 		}
-		i++
-		switch c := text[i]; c {
-		case 'n':
-			b = append(b, '\n')
-		case 'r':
-			b = append(b, '\r')
-		case 't':
-			b = append(b, '\t')
-		case 'b':
-			b = append(b, '\b')
-		case 'f':
-			b = append(b, '\f')
-		case 'v':
-			b = append(b, '\v')
-		case 'x', 'u':
-			digits := 2
-			if c == 'u' {
+		digits := 2
+		if escape == '\\' {
+			i++
+			switch c = text[i]; c {
+			case 'x':
+			case 'u':
 				digits = 4
-			}
-			n, err := strconv.ParseUint(text[i+1:min(i+1+digits, len(text))], 16, 32)
-			if err != nil || i+digits >= len(text) {
-				b = append(b, '\\', c)
+			default:
+				if n := strings.IndexByte("nrtbfv", c); n >= 0 {
+					c = "\n\r\t\b\f\v"[n]
+				}
+				b = append(b, c)
 				continue
 			}
-			if c == 'x' {
-				b = append(b, byte(n))
-			} else {
-				b = utf8.AppendRune(b, rune(n))
-			}
-			i += digits
-		default:
-			b = append(b, c)
 		}
+		n, err := strconv.ParseUint(text[i+1:min(i+1+digits, len(text))], 16, 32)
+		switch {
+		case err != nil || i+digits >= len(text):
+			if c != escape {
+				b = append(b, escape)
+			}
+			b = append(b, c)
+			continue
+		case digits == 4:
+			b = utf8.AppendRune(b, rune(n))
+		default:
+			b = append(b, byte(n))
+		}
+		i += digits
 	}
-	return string(b)
+	return b
 }

@@ -1,7 +1,9 @@
 package logs
 
 import (
+	"cmp"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -9,31 +11,39 @@ import (
 
 // parser reads the lines of a file.
 type parser interface {
-	// parse sets a blank record. It returns why a line is not a record, and an empty text if it is one.
+	// when sets the time and the duration of a record that has neither. It returns why a line is not a record, and an
+	// empty text if it may be one.
+	when(line string, rec *Record) (why string)
+	// parse sets all but the time.
 	parse(line string, rec *Record) (why string)
 	// exact returns how exact the last time was.
 	exact() time.Duration
 }
 
-func (s *stamps) exact() time.Duration { return s.blur }
+// requestOf sets all but the time of a record. The line must have a request.
+func requestOf(p parser, line string, rec *Record) (why string) {
+	if why = p.parse(line, rec); why == "" && (rec.Method == "" || rec.Target == "") {
+		return noRequest
+	}
+	return why
+}
 
 // format is a way to write lines.
 type format struct {
 	layout Layout
 	parser func() parser // makes the parser of a file
+	err    error         // settings that it cannot fulfil
 }
 
 // builder collects what the fields of a format give.
 type builder struct {
-	layout *Layout
-	set    []Setting
-	used   []bool   // which of the settings have a field
-	known  []string // the names of the fields
-	timed  bool     // a field has the time
-}
-
-func newBuilder(o *Options, name string) *builder {
-	return &builder{layout: &Layout{Format: name}, set: o.Set, used: make([]bool, len(o.Set))}
+	*words
+	layout  *Layout
+	options *Options
+	least   int
+	used    []bool   // which of the settings have a field
+	known   []string // the names of the fields
+	finest  [2]kind  // of times, and of durations
 }
 
 // named returns the field of a name.
@@ -46,19 +56,30 @@ func (b *builder) named(n Name) field {
 	return field{kind: value, index: i}
 }
 
-// fields returns what is done with the field of this name: what the format does, and what the settings add.
-func (b *builder) fields(name string, does field) []field {
+// fields returns what is done with the field of this name: what the server's words say, and what the settings add.
+func (b *builder) fields(name string) []field {
 	var fs []field
-	if does.kind != ignored {
-		fs = append(fs, does)
-		b.layout.Has |= has[does.kind]
-		b.timed = b.timed || does.kind == stamp || does.kind == clock
+	known := name
+	f, found := field{kind: b.kinds[name]}, b.kinds[name] != ignored
+	for _, a := range b.words.named {
+		if n, ok := a.name(name); ok && !found {
+			f, found = b.named(n), true
+			known = n.Name
+		}
 	}
-	if name != "" {
-		b.known = append(b.known, name)
+	if found {
+		fs = append(fs, f)
+		b.layout.Has |= has[f.kind]
+		switch {
+		case f.kind.isTime():
+			b.finest[0] = max(b.finest[0], f.kind)
+		case f.kind.isDuration():
+			b.finest[1] = max(b.finest[1], f.kind)
+		}
 	}
-	for i, s := range b.set {
-		if s.Field == name {
+	b.known = append(b.known, name)
+	for i, s := range b.options.Set {
+		if s.Field == name || s.Field == known {
 			b.used[i] = true
 			fs = append(fs, b.named(canonical(s.Name)))
 		}
@@ -66,129 +87,201 @@ func (b *builder) fields(name string, does field) []field {
 	return fs
 }
 
+// name returns the part of the request that a field has.
+func (a affix) name(text string) (Name, bool) {
+	text, before := strings.CutPrefix(text, a.before)
+	text, after := strings.CutSuffix(text, a.after)
+	if a.folded {
+		text = strings.ReplaceAll(text, "_", "-")
+	}
+	return canonical(Name{a.source, text}), before && after && text != ""
+}
+
 func canonical(n Name) Name {
 	if n.Source == "header" {
-		return header(n.Name)
+		n.Name = http.CanonicalHeaderKey(n.Name)
 	}
 	return n
 }
 
-// check refuses settings whose field the format does not have.
-func (b *builder) check() error {
-	for i, s := range b.set {
-		if !b.used[i] {
-			return fmt.Errorf("logs: %s:%s is set from the field %s, which the format %s does not have; its fields are %s",
-				s.Name.Source, s.Name.Name, s.Field, b.layout.Format, strings.Join(b.known, ", "))
+// template makes a template of a text with the server's variables.
+func (b *builder) template(text string) (*template, error) {
+	t := &template{ends: b.ends}
+	t.escapes = b.escapes
+	text = strings.NewReplacer(`\"`, `"`, `\t`, "\t", `\n`, "", `\\`, `\`).Replace(text)
+	from := 0
+	for _, v := range b.variable.FindAllStringSubmatchIndex(text, -1) {
+		t.literal(text[from:v[0]])
+		from = v[1]
+		name := text[max(v[2], 0):max(v[3], 0)] + text[v[4]:v[5]]
+		if name == "%" {
+			t.literal(name)
+			continue
 		}
+		if n := len(t.pieces) - 1; n >= 0 && t.pieces[n].end == "" {
+			before := t.pieces[n].fields
+			if len(before) == 0 || before[0].kind != path && before[0].kind != target || b.kinds[name] != query && name != "is_args" {
+				return nil, fmt.Errorf("logs: the format %s has nothing between %s and the field before it; write a space between them", b.layout.Format, name)
+			}
+			before[0].kind = target
+			b.layout.Has |= has[target]
+			continue
+		}
+		p := piece{fields: b.fields(name)}
+		p.list = strings.HasPrefix(name, "upstream_")
+		if name == "t" { // Apache adds brackets
+			t.literal("[")
+			p.end = "]"
+		}
+		t.pieces = append(t.pieces, p)
 	}
-	return nil
+	t.literal(text[from:])
+	t.finish(b)
+	return t, nil
 }
 
-// needing makes the format of a template that the options have.
-func (b *builder) needing(t *template) (*format, error) {
+// split returns the fields of which a request's beginning is computed, and all but the times. A format with several times
+// or durations uses only the last kind.
+func (b *builder) split(fields []field) (times, others []field) {
+	for _, f := range fields {
+		coarse := f.kind.isTime() && f.kind != b.finest[0] || f.kind.isDuration() && f.kind != b.finest[1]
+		if f.kind == day && b.finest[0] == clock {
+			coarse = false
+		}
+		if !coarse && (f.kind.isTime() || f.kind.isDuration()) {
+			times = append(times, f)
+		}
+		if !coarse && !f.kind.isTime() {
+			others = append(others, f)
+		}
+	}
+	return times, others
+}
+
+// format checks what the fields give.
+func (b *builder) format(parser func() parser) (*format, error) {
 	switch need := HasMethod | HasTarget; {
-	case !b.timed:
+	case b.finest[0] == ignored:
 		return nil, fmt.Errorf("logs: the format %s has no time of a known form", b.layout.Format)
 	case b.layout.Has&need != need:
 		return nil, fmt.Errorf("logs: the format %s has no request line, and not both a method and a path", b.layout.Format)
 	}
-	return b.of(t)
+	f := &format{parser: parser}
+	for i, s := range b.options.Set {
+		if !b.used[i] {
+			f.err = fmt.Errorf("logs: %s:%s is set from the field %s, which the format %s does not have; its fields are %s",
+				s.Name.Source, s.Name.Name, s.Field, b.layout.Format, strings.Join(b.known, ", "))
+		}
+	}
+	b.layout.Ends = b.ends && b.finest[1] == ignored
+	f.layout = *b.layout
+	return f, nil
 }
 
-// of makes the format of a template.
-func (b *builder) of(t *template) (*format, error) {
-	t.finish()
-	b.layout.Ends = t.ends && b.layout.Has&HasDuration == 0
-	if err := b.check(); err != nil {
+// kindOfFormat is a format by its name. A name may have several.
+type kindOfFormat struct {
+	name    string
+	words   *words
+	text    string // of a template; empty if the parameter has it, which follows the name and a colon
+	example string // of a parameter
+	least   int    // how many fields of a template a line must have, if not all
+	build   func(b *builder, text string, first []string) (*format, error)
+}
+
+// formats has the formats. Of formats that read the same lines, the first one is found.
+var formats = []kindOfFormat{
+	{name: "combined", words: &nginxWords, text: combined, least: 6, build: fromTemplate},
+	{name: "nginx", words: &nginxWords, example: `$remote_addr [$time_local] "$request" $status`, build: fromTemplate},
+	{name: "apache", words: &apacheWords, example: `%h %l %u %t "%r" %>s %b %D`, build: fromTemplate},
+}
+
+// combined is nginx's format of that name, and what others add to it. Apache's is the same, with the time of the beginning.
+const combined = `$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent"$rest`
+
+func fromTemplate(b *builder, text string, _ []string) (*format, error) {
+	t, err := b.template(text)
+	if err != nil {
 		return nil, err
 	}
-	return &format{layout: *b.layout, parser: func() parser {
+	return b.format(func() parser {
 		own := *t
 		return &own
-	}}, nil
-}
-
-// formats are the formats by their names. The parameter is what follows the name and a colon.
-var formats = []struct {
-	name  string
-	build func(o *Options, parameter string) (*format, error)
-}{
-	{"combined", combined},
-	{"nginx", nginx},
-	{"apache", apache},
-}
-
-// build makes the format that the options name.
-func build(o *Options, text string) (*format, error) {
-	name, parameter, _ := strings.Cut(text, ":")
-	var names []string
-	for _, f := range formats {
-		if f.name == name {
-			return f.build(o, parameter)
-		}
-		names = append(names, f.name)
-	}
-	return nil, fmt.Errorf("logs: the format %s is unknown; take auto, or one of %s", printable(text), strings.Join(names, ", "))
+	})
 }
 
 // choose finds the format, and how exact its times are.
 func (r *Reader) choose() error {
-	var err error
-	if f := r.options.Format; f == "" || f == "auto" {
-		r.format, err = r.detect()
-	} else {
-		r.format, err = build(&r.options, f)
+	var first []string
+	for _, s := range r.files {
+		if first = s.sample(); len(first) > 0 {
+			break
+		}
 	}
-	if err != nil {
-		return err
+	name, parameter, _ := strings.Cut(r.options.Format, ":")
+	auto := name == "" || name == "auto"
+	var names []string
+	most, enough, example := -1, false, ""
+	for _, k := range formats {
+		if !slices.Contains(names, k.name) {
+			names = append(names, k.name)
+		}
+		if !auto && k.name == name {
+			example = cmp.Or(k.example, example, name)
+		}
+		if !auto && k.name != name || (k.example != "") != (parameter != "") {
+			continue
+		}
+		b := &builder{words: k.words, layout: &Layout{Format: k.name}, options: &r.options, least: k.least, used: make([]bool, len(r.options.Set))}
+		if parameter != "" {
+			b.layout.Format += ":" + parameter
+		}
+		f, err := k.build(b, cmp.Or(parameter, k.text), first)
+		if err != nil {
+			return err
+		}
+		if read, seen := r.try(f, first); read > most {
+			most, enough, r.format = read, read > 0 && 2*read >= seen, f
+		}
+	}
+	switch {
+	case example == "" && !auto:
+		return fmt.Errorf("logs: the format %s is unknown; take auto, or one of %s", printable(name), strings.Join(names, ", "))
+	case r.format == nil && parameter == "":
+		return fmt.Errorf("logs: the format %s needs a parameter, such as %s:'%s'", name, name, example)
+	case r.format == nil:
+		return fmt.Errorf("logs: the format %s has no parameter; write %s", name, name)
+	case auto && !enough:
+		return fmt.Errorf("logs: no known format fits the first lines of %s; name the format, such as nginx:'FORMAT' with the log_format of nginx, or json:FIELDS", r.options.Files[0])
+	case r.format.err != nil:
+		return r.format.err
 	}
 	r.layout = r.format.layout
 	r.layout.Blur = time.Second
 	for _, s := range r.files {
-		p := r.format.parser()
-		for _, line := range sample(s.text) {
-			if rec := r.blank(); p.parse(line, &rec) == "" {
-				r.layout.Blur = min(r.layout.Blur, p.exact())
-			}
-		}
+		r.try(r.format, s.sample())
 	}
 	return nil
 }
 
-// detect finds the format that reads the most of the first lines.
-func (r *Reader) detect() (*format, error) {
-	var lines []string
-	for _, s := range r.files {
-		if lines = sample(s.text); len(lines) > 1 || s.text != "" {
-			break
+// try reads lines. It returns how many it reads of how many that are not comments.
+func (r *Reader) try(f *format, lines []string) (read, seen int) {
+	p, rec := f.parser(), &Record{}
+	for _, line := range lines {
+		r.layout.Names = f.layout.Names
+		r.reset(rec)
+		why := p.when(line, rec)
+		if why == "" {
+			r.layout.Blur = min(r.layout.Blur, p.exact())
+			why = requestOf(p, line, rec)
+		}
+		switch why {
+		case "", noRequest:
+			read++
+			seen++
+		case noLine:
+		default:
+			seen++
 		}
 	}
-	var best *format
-	most, total := 0, 0
-	for _, candidate := range formats {
-		f, err := candidate.build(&r.options, "")
-		if err != nil {
-			continue
-		}
-		r.layout = f.layout
-		p, read, seen := f.parser(), 0, 0
-		for _, line := range lines {
-			rec := r.blank()
-			switch why := p.parse(line, &rec); why {
-			case "", noRequest:
-				read++
-				seen++
-			case noLine:
-			default:
-				seen++
-			}
-		}
-		if read > most {
-			best, most, total = f, read, seen
-		}
-	}
-	if most == 0 || 2*most < total {
-		return nil, fmt.Errorf("logs: no known format fits the first lines of %s; name the format, such as nginx:'FORMAT' with the log_format of nginx, or json:FIELDS", r.options.Files[0])
-	}
-	return best, nil
+	return read, seen
 }

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Record is one request, as a line of a log has it. Its texts are parts of the log's text: clone what you keep.
+// Record is one request, as a line of a log has it. Its texts and Values are valid until the next call of Next, because
+// the reader uses their memory again: clone what you keep.
 type Record struct {
 	At       int64    // when the request began, in microseconds of Unix time
 	Duration int64    // how long it took, in microseconds; -1 if the log does not say
@@ -135,7 +136,9 @@ type Reader struct {
 	read     int64 // bytes of files that are closed
 	stats    Stats
 	err      error
-	values   []string // room for Record.Values
+	chunks   chunks
+	lent     *chunk   // has the texts of the last record
+	values   []string // Record.Values of the last record
 	scratch  Record
 	finished bool
 }
@@ -168,7 +171,7 @@ func Open(o Options) (*Reader, error) {
 func (r *Reader) open() error {
 	stdin := false
 	for i, name := range r.options.Files {
-		s := &source{name: name, index: int32(i)}
+		s := &source{name: name, index: int32(i), chunks: &r.chunks}
 		r.files = append(r.files, s)
 		if name == "-" {
 			if stdin || r.options.Stdin == nil {
@@ -198,7 +201,7 @@ func (r *Reader) open() error {
 		s.parser = r.format.parser()
 		s.newest = r.first(s)
 		if s.paused {
-			s.text = ""
+			s.forget()
 		}
 	}
 	return r.turn()
@@ -206,10 +209,9 @@ func (r *Reader) open() error {
 
 // first returns the time of the first request in the text of a file. A file without one is read first.
 func (r *Reader) first(s *source) int64 {
-	parser := r.format.parser()
-	for _, line := range sample(s.text) {
-		rec := r.blank()
-		if parser.parse(line, &rec) == "" {
+	parser, rec := r.format.parser(), &Record{}
+	for _, line := range s.sample() {
+		if r.reset(rec); parser.when(line, rec) == "" {
 			return rec.At
 		}
 	}
@@ -245,7 +247,17 @@ func (r *Reader) Close() error {
 // Next gives the next request. It returns false at the end, and after an error, which Err returns. No request begins
 // before the one before it.
 func (r *Reader) Next(rec *Record) bool {
-	for !r.order.pop(rec) {
+	if r.lent != nil {
+		r.chunks.release(r.lent)
+		r.lent = nil
+	}
+	for {
+		if e := r.order.pop(); e != nil {
+			if r.give(e, rec) {
+				return true
+			}
+			continue
+		}
 		if r.err != nil || r.finished && r.order.empty() {
 			return false
 		}
@@ -256,17 +268,36 @@ func (r *Reader) Next(rec *Record) bool {
 			r.order.release(math.MaxInt64)
 		}
 	}
-	return true
+}
+
+// give parses a line whose time has come. It returns false if the line is not a request.
+func (r *Reader) give(e *entry, rec *Record) bool {
+	c := r.chunks.all[e.chunk]
+	line := c.line(e.start, e.size)
+	r.reset(rec)
+	rec.At, rec.File, rec.Line = e.at, e.file, e.line
+	why := requestOf(c.source.parser, line, rec)
+	if why == "" {
+		r.lent = c
+		return true
+	}
+	r.skip(c.source, e.line, line, why)
+	r.chunks.release(c)
+	if r.err != nil {
+		r.order, r.finished = order{}, true
+	}
+	return false
 }
 
 // step reads lines of the current file, until records can leave or another file must be read.
 func (r *Reader) step() {
-	s := r.current
+	s, rec := r.current, &r.scratch
 	for {
-		line, ok := s.next()
+		start, n, ok := s.next()
 		if !ok {
 			r.err = s.err
 			r.read += s.read
+			s.forget()
 			if err := s.close(); err != nil && r.err == nil {
 				r.err = err
 			}
@@ -276,35 +307,29 @@ func (r *Reader) step() {
 			}
 			return
 		}
-		why := tooLong
-		rec := &r.scratch
-		if !s.cut {
-			*rec = r.blank()
-			why = s.parser.parse(line, rec)
+		line, why := s.cut, tooLong
+		if line == "" {
+			line = s.chunk.line(start, n)
+			rec.Duration = -1
+			why = s.parser.when(line, rec)
 		}
-		switch why {
-		case "":
-		case noLine:
-			continue
-		case noRequest:
+		if why != noLine {
 			r.stats.Lines++
-			r.stats.Unread++
-			continue
-		default:
-			r.stats.Lines++
-			if r.bad(s, line, why); r.err != nil {
+		}
+		if why != "" {
+			if r.skip(s, s.line, line, why); r.err != nil {
 				return
 			}
 			continue
 		}
-		r.stats.Lines++
-		rec.File, rec.Line = s.index, s.line
 		s.newest = max(s.newest, rec.At)
-		switch {
-		case rec.At < r.since || rec.At >= r.until:
+		if rec.At < r.since || rec.At >= r.until {
 			r.stats.Skipped++
-		case r.order.push(rec):
-			r.stats.Late++
+		} else {
+			s.chunk.users++
+			if r.order.push(entry{at: rec.At, chunk: s.chunk.index, file: s.index, start: start, size: n, line: s.line}) {
+				r.stats.Late++
+			}
 		}
 		if s.newest > r.others {
 			r.err = r.turn()
@@ -343,30 +368,31 @@ func (r *Reader) turn() error {
 // mostExamples bounds the bad lines that are shown.
 const mostExamples = 5
 
-// bad counts a line that is not of the format.
-func (r *Reader) bad(s *source, line, why string) {
-	r.stats.Bad++
-	if r.options.Strict {
-		r.err = fmt.Errorf("logs: %s:%d: %s: %s", s.name, s.line, why, printable(line))
-		return
-	}
-	if len(r.stats.FirstBads) < mostExamples {
-		r.stats.FirstBads = append(r.stats.FirstBads, BadLine{File: s.name, Line: s.line, Why: why, Text: printable(line)})
+// skip counts a line that is not a request.
+func (r *Reader) skip(s *source, number int32, line, why string) {
+	switch {
+	case why == noLine:
+	case why == noRequest:
+		r.stats.Unread++
+	case r.options.Strict:
+		r.err = fmt.Errorf("logs: %s:%d: %s: %s", s.name, number, why, printable(line))
+	default:
+		if r.stats.Bad++; len(r.stats.FirstBads) < mostExamples {
+			r.stats.FirstBads = append(r.stats.FirstBads, BadLine{File: s.name, Line: number, Why: why, Text: printable(line)})
+		}
 	}
 }
 
-// blank returns a record of which nothing is known.
-func (r *Reader) blank() Record {
+// reset makes a record of which nothing is known.
+func (r *Reader) reset(rec *Record) {
 	n := len(r.layout.Names)
-	if n > 0 && len(r.values) < n {
-		r.values = make([]string, 256*n)
-		for i := range r.values {
-			r.values[i] = Missing
-		}
+	if len(r.values) < n {
+		r.values = make([]string, n)
 	}
-	rec := Record{Duration: -1, Sent: -1, Received: -1, Values: r.values[:n:n]}
-	r.values = r.values[n:]
-	return rec
+	*rec = Record{Duration: -1, Sent: -1, Received: -1, Values: r.values[:n:n]}
+	for i := range rec.Values {
+		rec.Values[i] = Missing
+	}
 }
 
 // printable returns the beginning of a line without control characters, for terminals.

@@ -5,27 +5,29 @@ import (
 	"slices"
 )
 
-// order gives records in the order of their times. Records wait in a bucket for each second, which leaves as a whole.
+// order gives lines in the order of their requests' beginnings. They wait in a bucket for each second, which leaves as
+// a whole.
 type order struct {
-	span    int64    // how many seconds a record waits
+	span    int64    // how many seconds a line waits
 	buckets []bucket // by their seconds
-	left    int64    // no record before this second can be added
-	leaving []Record
+	left    int64    // no line before this second can be added
+	leaving []entry
 	next    int
-	sorted  []entry // the order of leaving, if it is not sorted
-	spare   [][]Record
+	spare   [][]entry
 	until   int64 // buckets before this second can leave
 }
 
 type bucket struct {
 	second  int64
-	records []Record
+	entries []entry
 }
 
-// entry is a record's time, and its index in a bucket.
+// entry is a line that waits. It has no pointer, so that the garbage collector need not look at it.
 type entry struct {
-	at    int64
-	index int32
+	at          int64 // when the request began
+	chunk, file int32
+	start, size uint32 // in the chunk
+	line        int32
 }
 
 const micros = 1_000_000
@@ -39,12 +41,12 @@ func floor(at int64) int64 {
 	return second
 }
 
-// push adds a record. It reports whether the record is late: its time becomes the earliest one that is possible.
-func (o *order) push(rec *Record) (late bool) {
-	second := floor(rec.At)
+// push adds a line. It reports whether the line is late: its time becomes the earliest one that is possible.
+func (o *order) push(e entry) (late bool) {
+	second := floor(e.at)
 	if second < o.left {
 		second, late = o.left, true
-		rec.At = second * micros
+		e.at = second * micros
 	}
 	i := len(o.buckets)
 	for i > 0 && o.buckets[i-1].second > second {
@@ -53,64 +55,52 @@ func (o *order) push(rec *Record) (late bool) {
 	if i == 0 || o.buckets[i-1].second != second {
 		b := bucket{second: second}
 		if n := len(o.spare); n > 0 {
-			b.records, o.spare = o.spare[n-1], o.spare[:n-1]
+			b.entries, o.spare = o.spare[n-1], o.spare[:n-1]
 		}
 		o.buckets = slices.Insert(o.buckets, i, b)
 		i++
 	}
-	records := &o.buckets[i-1].records
-	*records = append(*records, *rec)
+	entries := &o.buckets[i-1].entries
+	*entries = append(*entries, e)
 	return late
 }
 
-// release lets the records leave that are older than newest by the span. It reports whether there are some.
+// release lets the lines leave that are older than newest by the span. It reports whether there are some.
 func (o *order) release(newest int64) bool {
-	if second := floor(newest) - o.span; second > o.until {
-		o.until = second
-	}
+	o.until = max(o.until, floor(newest)-o.span)
 	return o.next < len(o.leaving) || len(o.buckets) > 0 && o.buckets[0].second < o.until
 }
 
-// empty reports whether no record waits.
+// empty reports whether no line waits.
 func (o *order) empty() bool { return o.next == len(o.leaving) && len(o.buckets) == 0 }
 
 // mostSpare bounds the buckets that are kept for new seconds.
 const mostSpare = 4
 
-// pop gives the next record that can leave.
-func (o *order) pop(rec *Record) bool {
+// pop gives the next line that can leave, nil if there is none. It is valid until the next call.
+func (o *order) pop() *entry {
 	if o.next == len(o.leaving) {
 		if len(o.buckets) == 0 || o.buckets[0].second >= o.until {
-			return false
+			return nil
 		}
 		if cap(o.leaving) > 0 && len(o.spare) < mostSpare {
-			clear(o.leaving) // the texts of the log can go
 			o.spare = append(o.spare, o.leaving[:0])
 		}
-		o.leaving, o.next = o.buckets[0].records, 0
+		o.leaving, o.next = o.buckets[0].entries, 0
 		o.left = o.buckets[0].second + 1
 		o.buckets = slices.Delete(o.buckets, 0, 1)
-		o.sort()
-	}
-	if len(o.sorted) > 0 {
-		*rec = o.leaving[o.sorted[o.next].index]
-	} else {
-		*rec = o.leaving[o.next]
+		if !slices.IsSortedFunc(o.leaving, entry.compare) {
+			slices.SortFunc(o.leaving, entry.compare)
+		}
 	}
 	o.next++
-	return true
+	return &o.leaving[o.next-1]
 }
 
-// sort sorts entries for the records that leave. Records with the same time keep the order in which they came.
-func (o *order) sort() {
-	o.sorted = o.sorted[:0]
-	if slices.IsSortedFunc(o.leaving, func(a, b Record) int { return cmp.Compare(a.At, b.At) }) {
-		return
+// compare compares times. Requests with the same time keep the order of their lines.
+func (e entry) compare(f entry) int {
+	if e.at != f.at {
+		return cmp.Compare(e.at, f.at)
 	}
-	for i := range o.leaving {
-		o.sorted = append(o.sorted, entry{o.leaving[i].At, int32(i)})
-	}
-	slices.SortFunc(o.sorted, func(a, b entry) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.index, b.index))
-	})
+	return cmp.Or(cmp.Compare(e.file, f.file), cmp.Compare(e.line, f.line))
 }

@@ -13,10 +13,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-const (
-	chunk    = 256 << 10 // how much is read at once, and more than the longest line
-	mostOpen = 16        // how many files are open from the beginning; further ones are opened when their time comes
-)
+// mostOpen is how many files are open from the beginning. Further ones are opened when their time comes.
+const mostOpen = 16
 
 // source is a file of a log.
 type source struct {
@@ -33,12 +31,14 @@ type source struct {
 	read int64     // bytes of the file, before they are decompressed
 	err  error
 
-	buffer []byte
-	kept   int    // bytes at the beginning of buffer: a line that is not complete
-	text   string // complete lines that are not read yet
+	chunks *chunks
+	chunk  *chunk
+	at     uint32 // where the next line begins in the chunk
+	end    uint32 // where complete lines end
+	filled uint32 // how much of the chunk is read
 	line   int32  // the number of the last line
-	long   string // the beginning of a line that is too long and has not ended
-	cut    bool   // the last line was too long, and only its beginning is there
+	long   string // the beginning of the next line, if it is too long
+	cut    string // the same of the last line
 
 	parser parser
 	newest int64 // the latest beginning of a request up to here
@@ -73,9 +73,6 @@ func (s *source) open() error {
 	if err != nil {
 		return fmt.Errorf("logs: %s: %w", s.name, err)
 	}
-	if s.buffer == nil {
-		s.buffer = make([]byte, chunk)
-	}
 	return nil
 }
 
@@ -96,7 +93,7 @@ func (s *source) close() error {
 		s.zstd.Close()
 		s.zstd = nil
 	}
-	s.buffer, s.in = nil, nil
+	s.in = nil
 	if s.file == nil {
 		return nil
 	}
@@ -105,91 +102,101 @@ func (s *source) close() error {
 	return f.Close()
 }
 
-// pause closes a file whose first chunk was read. Its text remains until it is known when the file is needed.
+// pause closes a file whose first chunk was read. Its beginning remains until it is known when the file is needed.
 func (s *source) pause() error {
-	const enough = 16 << 10
-	if len(s.text) > enough {
-		s.text = strings.Clone(s.text[:strings.LastIndexByte(s.text[:enough], '\n')+1])
+	if s.paused = true; s.chunk != nil {
+		text := s.chunk.buffer[:min(s.end, 16<<10)]
+		small := &chunk{buffer: bytes.Clone(text[:bytes.LastIndexByte(text, '\n')+1])}
+		s.chunks.release(s.chunk)
+		s.chunk, s.at, s.end = small, 0, uint32(len(small.buffer))
 	}
-	s.paused, s.kept, s.read, s.long = true, 0, 0, ""
 	return s.close()
 }
 
-// next returns the next line, without its end. At the end, and after an error, it returns false.
-func (s *source) next() (string, bool) {
-	if s.text == "" && s.long == "" && !s.fill() {
-		return "", false
+// forget ends the use of the chunk.
+func (s *source) forget() {
+	if s.chunk != nil && !s.paused {
+		s.chunks.release(s.chunk)
+	}
+	s.chunk, s.at, s.end, s.filled, s.long, s.read = nil, 0, 0, 0, "", 0
+}
+
+// next returns where the next line is in the chunk, without its end. At the end, and after an error, it returns false.
+func (s *source) next() (start, n uint32, ok bool) {
+	if s.at == s.end && s.long == "" && !s.fill() {
+		return 0, 0, false
 	}
 	s.line++
-	s.cut = s.long != ""
-	if s.cut {
-		line := s.long
-		s.long = ""
-		return line, true
+	if s.cut, s.long = s.long, ""; s.cut != "" {
+		return 0, 0, true
 	}
-	line := s.text
-	if i := strings.IndexByte(s.text, '\n'); i >= 0 {
-		line, s.text = s.text[:i], s.text[i+1:]
-	} else {
-		s.text = ""
+	start = s.at
+	text := s.chunk.buffer[start:s.end]
+	if i := bytes.IndexByte(text, '\n'); i >= 0 {
+		text = text[:i]
+		s.at++
 	}
-	if n := len(line); n > 0 && line[n-1] == '\r' {
-		line = line[:n-1]
+	n = uint32(len(text))
+	s.at += n
+	if n > 0 && text[n-1] == '\r' {
+		n--
 	}
-	return line, true
+	return start, n, true
 }
 
 // fill reads complete lines, or the beginning of one that is too long. It returns false at the end, and after an error.
 func (s *source) fill() bool {
-	if s.in == nil || s.err != nil {
+	if s.in == nil {
 		return false
 	}
-	n, from, skipping := s.kept, 0, false
-	s.kept = 0
+	c, n := s.chunks.take(s), 0
+	if s.chunk != nil {
+		n = copy(c.buffer, s.chunk.buffer[s.end:s.filled])
+		s.chunks.release(s.chunk)
+	}
+	s.chunk, s.at = c, 0
 	for {
-		if i := bytes.LastIndexByte(s.buffer[from:n], '\n'); i >= 0 {
-			end := from + i + 1
-			if skipping {
-				end = bytes.IndexByte(s.buffer[:n], '\n') + 1
-			} else {
-				s.text = string(s.buffer[:end])
+		m, err := io.ReadFull(s.in, c.buffer[n:])
+		text := c.buffer[:n+m]
+		n = 0
+		if err != nil {
+			s.in = nil
+			if err != io.EOF && err != io.ErrUnexpectedEOF { //nolint:errorlint // ReadFull returns them themselves
+				s.err = fmt.Errorf("logs: %s: %w", s.name, err)
 			}
-			s.kept = copy(s.buffer, s.buffer[end:n])
+		}
+		s.filled, s.end = uint32(len(text)), uint32(bytes.LastIndexByte(text, '\n')+1)
+		found := s.end > 0
+		if s.in == nil {
+			s.end = s.filled // the last line may have no end
+		}
+		switch {
+		case s.long == "" && (found || s.in == nil):
+			return s.end > 0
+		case s.long == "":
+			s.long = string(text[:1024])
+		case found:
+			s.at = uint32(bytes.IndexByte(text, '\n') + 1)
+			return true
+		case s.in == nil:
+			s.at = s.end
 			return true
 		}
-		if n == len(s.buffer) {
-			if !skipping {
-				s.long, skipping = string(s.buffer[:1024]), true
-			}
-			n = 0
-		}
-		from = n
-		m, err := s.in.Read(s.buffer[n:])
-		n += m
-		if m == 0 && err != nil {
-			if err != io.EOF { //nolint:errorlint // readers return io.EOF itself at their end
-				s.err = fmt.Errorf("logs: %s: %w", s.name, err)
-				return skipping || n > 0 && s.last(n)
-			}
-			s.in = nil
-			return skipping || n > 0 && s.last(n)
-		}
 	}
-}
-
-// last makes a line of the text without an end.
-func (s *source) last(n int) bool {
-	s.text = string(s.buffer[:n])
-	return true
 }
 
 func remove(files []*source, s *source) []*source {
 	return slices.DeleteFunc(files, func(f *source) bool { return f == s })
 }
 
-// sample returns the first lines of a text.
-func sample(text string) []string {
+// sample returns the first lines of the chunk.
+func (s *source) sample() []string {
 	const most = 200
-	lines := strings.SplitN(text, "\n", most+1)
-	return lines[:min(len(lines), most)]
+	var lines []string
+	for text := s.chunk.line(s.at, s.end-s.at); text != "" && len(lines) < most; {
+		var line string
+		line, text, _ = strings.Cut(text, "\n")
+		lines = append(lines, strings.TrimSuffix(line, "\r"))
+	}
+	return lines
 }

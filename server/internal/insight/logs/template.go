@@ -1,14 +1,19 @@
 package logs
 
-import "strings"
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
 
 // template reads lines that are fields between literals.
 type template struct {
-	stamps
+	state
 	prefix string
 	pieces []piece
-	needed int  // how many pieces a line must have
-	ends   bool // the time is when the request ended
+	times  []piece // the pieces up to the last one that the time depends on, with these fields only
+	needed int     // how many pieces a line must have
+	ends   bool    // the time is when the request ended
 }
 
 // piece is a field, and the literal behind it.
@@ -21,13 +26,26 @@ type piece struct {
 	behind string // what follows that time
 }
 
+func (t *template) when(line string, rec *Record) (why string) {
+	if why = t.run(t.times, line, rec); why == "" && t.ends && rec.Duration > 0 {
+		rec.At -= rec.Duration
+	}
+	return why
+}
+
 func (t *template) parse(line string, rec *Record) (why string) {
+	t.room = t.room[:0]
+	return t.run(t.pieces, line, rec)
+}
+
+// run sets the fields of pieces.
+func (t *template) run(pieces []piece, line string, rec *Record) (why string) {
 	if !strings.HasPrefix(line, t.prefix) {
 		return otherLine
 	}
 	rest := line[len(t.prefix):]
-	for i := range t.pieces {
-		p := &t.pieces[i]
+	for i := range pieces {
+		p := &pieces[i]
 		text := rest
 		if p.end != "" {
 			n := p.find(rest)
@@ -38,7 +56,7 @@ func (t *template) parse(line string, rec *Record) (why string) {
 			}
 		}
 		for _, f := range p.fields {
-			if why := f.set(rec, text, &t.stamps); why != "" {
+			if why := f.set(rec, text, &t.state); why != "" {
 				return why
 			}
 		}
@@ -46,30 +64,20 @@ func (t *template) parse(line string, rec *Record) (why string) {
 			break
 		}
 	}
-	if t.ends && rec.Duration > 0 {
-		rec.At -= rec.Duration
-	}
 	return ""
 }
 
 // find returns where the literal behind the field is, -1 if it is not in the text.
 func (p *piece) find(text string) int {
-	from := 0
-	for {
-		var n int
-		if p.quoted || len(p.end) == 1 {
-			n = strings.IndexByte(text[from:], p.end[0])
-		} else {
-			n = strings.Index(text[from:], p.end)
-		}
+	for from := 0; ; from++ {
+		n := strings.IndexByte(text[from:], p.end[0])
 		if n < 0 {
 			return -1
 		}
-		n += from
-		if p.ends(text, n) {
-			return n
+		from += n
+		if len(p.end) == 1 && !p.quoted && !p.list || strings.HasPrefix(text[from:], p.end) && p.ends(text, from) {
+			return from
 		}
-		from = n + 1
 	}
 }
 
@@ -77,11 +85,8 @@ func (p *piece) find(text string) int {
 func (p *piece) ends(text string, n int) bool {
 	switch {
 	case p.quoted:
-		escaped := false
-		for i := n - 1; i >= 0 && text[i] == '\\'; i-- {
-			escaped = !escaped
-		}
-		return !escaped && strings.HasPrefix(text[n:], p.end)
+		unescaped := strings.TrimRight(text[:n], `\`)
+		return (n-len(unescaped))%2 == 0
 	case p.stamp > 0:
 		after := n + len(p.end) + p.stamp
 		return after <= len(text) && strings.HasPrefix(text[after:], p.behind)
@@ -102,17 +107,24 @@ func (t *template) literal(text string) {
 }
 
 // finish makes the pieces ready.
-func (t *template) finish() {
+func (t *template) finish(b *builder) {
+	t.needed = cmp.Or(b.least, len(t.pieces))
 	for i := range t.pieces {
 		p := &t.pieces[i]
 		p.quoted = strings.HasPrefix(p.end, `"`)
 		if i+1 < len(t.pieces) && strings.HasSuffix(p.end, " [") {
-			if next := t.pieces[i+1]; len(next.fields) > 0 && next.fields[0].kind == stamp && strings.HasPrefix(next.end, "] ") {
+			if next := t.pieces[i+1]; slices.ContainsFunc(next.fields, func(f field) bool { return f.kind.isTime() }) && strings.HasPrefix(next.end, "] ") {
 				p.stamp, p.behind = len("10/Oct/2000:13:55:36 -0700"), next.end
 			}
 		}
 	}
-	if t.needed == 0 {
-		t.needed = len(t.pieces)
+	for i, p := range t.pieces {
+		own, others := b.split(p.fields)
+		t.pieces[i].fields = others
+		p.fields = own
+		t.times = append(t.times, p)
+	}
+	for n := len(t.times); n > 0 && len(t.times[n-1].fields) == 0; n-- {
+		t.times = t.times[:n-1]
 	}
 }
