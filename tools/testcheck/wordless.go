@@ -53,7 +53,7 @@ var wordless = map[string]int{
 	"server/internal/listen/stream":     1,
 	"server/internal/observe/accesslog": 2,
 	"server/internal/observe/sampled":   1,
-	"server/internal/observe/telemetry": 6,
+	"server/internal/observe/telemetry": 2,
 	"server/internal/observe/webhook":   7,
 	"server/internal/store/local":       3,
 	"server/internal/store/statefile":   4,

@@ -100,7 +100,7 @@ func (e *engine) openAPI(callers *access.Callers, log *audit.Log) (err error) {
 		Decider: e.decider.Rules(), Pipelines: e.pipelines, OnVerdict: e.answered("api"), Fingerprint: e.decisions.Fingerprint,
 		Headers: e.headers, Pressure: e.pressure,
 		DeniedKeys: func(rule string, most int) ([]wire.DeniedKey, bool) {
-			return e.decisions.DeniedKeys(e.decider.Policy(), rule, most)
+			return e.decisions.DeniedKeys(e.decider.Policy(), rule, most, true)
 		},
 		Hybrid: func(rule string, most int) wire.Hybrid {
 			return e.store.ListHybrid(rule, most, e.decisions.Fingerprint)

@@ -22,6 +22,7 @@ func (a *App) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { a.kept.run(notifying) })
 	running.Go(func() { a.webhook.Run(notifying) })
+	running.Go(func() { a.engine.decisions.History().Run(notifying) })
 	stopStore := a.engine.store.Start()
 	a.serving.Store(true)
 	a.audit.Started()

@@ -227,10 +227,11 @@ func newKeys() *cobra.Command {
 		Short: "List the keys that were denied lately, and what is left for them",
 		Long: "List the keys that a running server denied lately: how often, why, and what is left for each of\n" +
 			"them now. Without RULE, the keys of all rules are listed. The latest denial comes first.\n\n" +
-			"A server remembers up to 4096 keys, for an hour after their last denial, since it started.\n" +
-			"Servers that share a store each remember the keys that they denied themselves. Keys that were\n" +
-			"never denied are not listed; sluice peek shows any key. A key whose text is too long to be kept\n" +
-			"is listed as a digest in angle brackets, as in the log.\n\n" + about,
+			"For each rule, a server counts the 512 keys that it denies most, in this half hour and the one\n" +
+			"before. With more keys, a number of denials can be too high, by the number after ±. Servers that\n" +
+			"share a store each count the keys that they denied themselves. Keys that were never denied are\n" +
+			"not listed; sluice peek shows any key. A key whose text is too long to be kept is listed as a\n" +
+			"digest in angle brackets, as in the log.\n\n" + about,
 		Example: "  sluice keys login\n  sluice keys --limited",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -320,7 +321,15 @@ func (l *keyList) print(out io.Writer) error {
 		if k.Key == nil {
 			key = "<" + printable(k.Digest) + ">"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s ago\t%s\t%s\t%s\n", left, of, passes, k.Denials, millis(k.LastMS), why, printable(k.Rule), key)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s ago\t%s\t%s\t%s\n", left, of, passes, denials(k), millis(k.LastMS), why, printable(k.Rule), key)
 	}
 	return w.Flush()
+}
+
+// denials returns how often a key was denied, and by how much the number may be too high.
+func denials(k *wire.DeniedKey) string {
+	if k.Error == 0 {
+		return strconv.FormatUint(k.Denials, 10)
+	}
+	return fmt.Sprintf("%d±%d", k.Denials, k.Error)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/observe/accesslog"
+	"github.com/sluicehq/sluice/server/internal/observe/live"
 	"github.com/sluicehq/sluice/server/internal/observe/logfile"
 	"github.com/sluicehq/sluice/server/internal/observe/sampled"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
@@ -40,7 +41,8 @@ type Decisions struct {
 	logger      *slog.Logger
 	fingerprint func(sluice.Key) string
 	denials     *telemetry.Denials
-	denied      *telemetry.DeniedKeys
+	denied      *live.DeniedKeys
+	history     *live.History
 	access      *accesslog.Log  // nil without one
 	file        *logfile.File   // of access
 	tracer      *tracing.Tracer // nil without one
@@ -54,7 +56,10 @@ func Open(o Options) (*Decisions, error) {
 		return d, err
 	}
 	d.fingerprint = fingerprints.Fingerprint
-	d.denials, d.denied = telemetry.NewDenials(o.Logger, o.Log.Sample, d.fingerprint), telemetry.NewDeniedKeys(d.fingerprint)
+	d.denials, d.denied = telemetry.NewDenials(o.Logger, o.Log.Sample, d.fingerprint), live.NewDeniedKeys(d.fingerprint)
+	d.history = live.NewHistory(o.Metrics.Totals, time.Now())
+	o.Metrics.Counter("sluice_denials_without_key_total", "Denials whose keys are not listed, because too many rules denied requests at once.",
+		func() float64 { return float64(d.denied.Uncounted()) })
 	if o.AccessLog.File != "" {
 		if d.file, err = logfile.Open(o.AccessLog.File); err != nil {
 			return d, fmt.Errorf("access_log.file: %w", err)
@@ -110,10 +115,17 @@ func (d *Decisions) Trace(next http.Handler) http.Handler {
 	return d.tracer.Wrap(next)
 }
 
+// History returns what each rule did lately.
+func (d *Decisions) History() *live.History { return d.history }
+
 // DeniedKeys returns the keys of a rule that were denied lately, up to most of them, and whether there are more, in the form of
-// the API. The policy is the one in force.
-func (d *Decisions) DeniedKeys(p *policy.Policy, rule string, most int) ([]wire.DeniedKey, bool) {
-	keys, more := d.denied.List(rule, most)
+// the API: the latest denial first, or the key that was denied most. The policy is the one in force.
+func (d *Decisions) DeniedKeys(p *policy.Policy, rule string, most int, latest bool) ([]wire.DeniedKey, bool) {
+	list := d.denied.Most
+	if latest {
+		list = d.denied.Latest
+	}
+	keys, more := list(rule, most)
 	listed, now := make([]wire.DeniedKey, len(keys)), time.Now()
 	for i := range keys {
 		listed[i] = deniedKey(&keys[i], p, now)
@@ -122,10 +134,11 @@ func (d *Decisions) DeniedKeys(p *policy.Policy, rule string, most int) ([]wire.
 }
 
 // deniedKey returns a key that was denied as the API has it.
-func deniedKey(k *telemetry.DeniedKey, p *policy.Policy, now time.Time) wire.DeniedKey {
+func deniedKey(k *live.DeniedKey, p *policy.Policy, now time.Time) wire.DeniedKey {
 	return wire.DeniedKey{
 		Rule: k.Rule, Key: p.KeyValues(k.Rule, k.Key), Digest: k.Digest, Limit: k.Limit, Role: k.Role.String(),
-		Reason: k.Reason.String(), Denials: k.Denials, LastMS: max(0, now.Sub(k.Last).Milliseconds()),
+		Reason: k.Reason.String(), Denials: k.Denials, Error: k.Error,
+		FirstMS: max(0, now.Sub(k.First).Milliseconds()), LastMS: max(0, now.Sub(k.Last).Milliseconds()),
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
-	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
+	"github.com/sluicehq/sluice/server/internal/observe/live"
 	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
@@ -22,14 +22,14 @@ func TestListedKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, x := range map[string]struct{ got, want any }{
-		"a denied key": {deniedKey(&telemetry.DeniedKey{
+		"a denied key": {deniedKey(&live.DeniedKey{
 			Rule: "strict", Key: sluice.StringKey("192.0.2.1"), Digest: "d", Limit: "strict/2", Role: policy.RoleShadow,
-			Reason: sluice.ReasonTooSoon, Denials: 3, Last: now.Add(-time.Second),
+			Reason: sluice.ReasonTooSoon, Denials: 3, Error: 1, First: now.Add(-time.Minute), Last: now.Add(-time.Second),
 		}, p, now), wire.DeniedKey{
-			Rule: "strict", Key: []string{"192.0.2.1"}, Digest: "d", Limit: "strict/2", Role: "shadow", Reason: "too-soon", Denials: 3, LastMS: 1000,
+			Rule: "strict", Key: []string{"192.0.2.1"}, Digest: "d", Limit: "strict/2", Role: "shadow", Reason: "too-soon", Denials: 3, Error: 1, FirstMS: 60_000, LastMS: 1000,
 		}},
 		"a denied key that was not kept": {
-			deniedKey(&telemetry.DeniedKey{Rule: "strict", Limit: "strict", Reason: sluice.ReasonLimited, Last: now.Add(time.Second)}, p, now),
+			deniedKey(&live.DeniedKey{Rule: "strict", Limit: "strict", Reason: sluice.ReasonLimited, First: now.Add(time.Second), Last: now.Add(time.Second)}, p, now),
 			wire.DeniedKey{Rule: "strict", Limit: "strict", Role: "enforced", Reason: "limited"},
 		},
 	} {

@@ -50,10 +50,12 @@ type DeniedKey struct {
 	Limit  string `json:"limit"`
 	Role   string `json:"role"`
 	Reason string `json:"reason"`
-	// Denials counts the denials by this server since the key was first remembered, and LastMS is how long ago the
-	// last one was.
+	// Denials counts the denials by this server in this half hour and the one before. The number may be too high by Error.
 	Denials uint64 `json:"denials"`
-	LastMS  int64  `json:"last_ms"`
+	Error   uint64 `json:"error,omitempty"`
+	// FirstMS and LastMS are how long ago the first and the last of these denials were.
+	FirstMS int64 `json:"first_ms"`
+	LastMS  int64 `json:"last_ms"`
 	// Now is what is left; left out if the store did not answer, or the rule or the key is gone.
 	Now *LeftNow `json:"now,omitempty"`
 }

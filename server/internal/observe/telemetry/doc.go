@@ -1,3 +1,3 @@
-// Package telemetry counts decisions, logs a sample of denials, and remembers the keys that were denied lately.
+// Package telemetry counts decisions and logs a sample of denials.
 // Metrics have only rules and outcomes as labels. Logs contain only fingerprints of keys.
 package telemetry

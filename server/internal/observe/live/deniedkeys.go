@@ -1,0 +1,233 @@
+package live
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+const (
+	// window is how long keys are counted, before counting begins again. The keys of the window before are kept.
+	window = 30 * time.Minute
+	// mostDenying bounds the rules whose keys are counted. The counters of a rule take up to 400 KB, if all its keys are as
+	// long as can be, and usually 200 KB.
+	mostDenying = 64
+	// quiet is how long a rule denies nothing before its counters may go to another rule.
+	quiet = time.Minute
+	// longestDeniedKey is the longest text of a key that is kept. A longer key is kept as its fingerprint.
+	longestDeniedKey = 256
+)
+
+// DeniedKeys counts the keys that this server denied most, for each rule, in this half hour and the one before. It is safe for
+// concurrent use.
+type DeniedKeys struct {
+	fingerprint func(sluice.Key) string
+	now         func() time.Time
+	uncounted   atomic.Uint64
+
+	mu    sync.RWMutex
+	rules map[string]*denying
+}
+
+// denying has the counters of a rule.
+type denying struct {
+	mu         sync.Mutex
+	began      time.Time // of the window
+	last       time.Time // denial
+	now, early counters  // of this window and the one before
+}
+
+// DeniedKey is a key of a rule that was denied.
+type DeniedKey struct {
+	Rule string
+	// Key is the key; zero if its text was too long to be kept.
+	Key sluice.Key
+	// Digest is the fingerprint of the key, as in the log.
+	Digest string
+	// Limit, Role and Reason describe the last denial.
+	Limit  string
+	Role   policy.Role
+	Reason sluice.Reason
+	// Denials counts the denials. It is never too low, and too high by up to Error: the key had these denials, or another key.
+	Denials, Error uint64
+	// First and Last are the times of the first and of the last denial that were counted.
+	First, Last time.Time
+}
+
+// NewDeniedKeys returns an empty DeniedKeys.
+func NewDeniedKeys(fingerprint func(sluice.Key) string) *DeniedKeys {
+	return &DeniedKeys{fingerprint: fingerprint, now: time.Now, rules: map[string]*denying{}}
+}
+
+// Observe counts the keys that the limits of a verdict denied. Rules in shadow and advisory rules count too, with their Role.
+func (d *DeniedKeys) Observe(v *policy.Verdict) {
+	if v.Err != nil {
+		return
+	}
+	for i := range v.Results {
+		if m := &v.Results[i]; !m.Decision.Allowed && m.Listed == policy.NotListed && m.Role != policy.RoleCandidate {
+			d.add(m)
+		}
+	}
+}
+
+func (d *DeniedKeys) add(m *policy.LimitResult) {
+	now := d.now()
+	r := d.of(m.Rule.Name, now)
+	if r == nil {
+		d.uncounted.Add(1)
+		return
+	}
+	id := keyID{key: m.Request.Key}
+	if len(id.key.Text()) > longestDeniedKey {
+		id = keyID{digest: d.fingerprint(id.key)}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.turn(now)
+	r.last = now
+	r.now.count(id, &DeniedKey{
+		Rule: m.Rule.Name, Limit: m.Request.Limit.Name(), Role: m.Role, Reason: m.Decision.Reason, Last: now,
+	}, kept)
+}
+
+// kept returns the key with a text of its own. A part of a request's text would keep the whole text in memory.
+func kept(id keyID) keyID {
+	id.key = sluice.EncodedKey(strings.Clone(id.key.Text()), id.key.Len())
+	return id
+}
+
+// turn begins a new window if it is time.
+func (r *denying) turn(now time.Time) {
+	switch age := now.Sub(r.began); {
+	case age < window:
+		return
+	case age < 2*window:
+		r.early, r.now, r.began = r.now, counters{}, r.began.Add(window)
+	default:
+		r.early, r.now, r.began = counters{}, counters{}, now
+	}
+}
+
+// of returns the counters of a rule; nil if too many other rules deny requests.
+func (d *DeniedKeys) of(rule string, now time.Time) *denying {
+	d.mu.RLock()
+	r := d.rules[rule]
+	d.mu.RUnlock()
+	if r != nil {
+		return r
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r := d.rules[rule]; r != nil {
+		return r
+	}
+	if len(d.rules) == mostDenying && !d.drop(now.Add(-quiet)) {
+		return nil
+	}
+	r = &denying{began: now, last: now}
+	d.rules[rule] = r
+	return r
+}
+
+// drop drops the counters of the rule whose last denial is the oldest, if it is older than a time.
+func (d *DeniedKeys) drop(than time.Time) bool {
+	found := false
+	var oldest string
+	for name, r := range d.rules {
+		r.mu.Lock()
+		last := r.last
+		r.mu.Unlock()
+		if last.Before(than) {
+			oldest, than, found = name, last, true
+		}
+	}
+	delete(d.rules, oldest)
+	return found
+}
+
+// Uncounted returns how many denials were not counted, because too many rules denied requests at once.
+func (d *DeniedKeys) Uncounted() uint64 { return d.uncounted.Load() }
+
+// Latest returns up to most keys of a rule, the latest denial first. An empty rule means all rules. The result more reports
+// whether there are more keys.
+func (d *DeniedKeys) Latest(rule string, most int) (keys []DeniedKey, more bool) {
+	return d.list(rule, most, func(a, b *DeniedKey) int { return b.Last.Compare(a.Last) })
+}
+
+// Most returns keys as Latest does, in another order: first the keys that were denied in the last minute, and the most denials
+// first. Only denials that are certain count.
+func (d *DeniedKeys) Most(rule string, most int) (keys []DeniedKey, more bool) {
+	recent := d.now().Add(-time.Minute)
+	return d.list(rule, most, func(a, b *DeniedKey) int {
+		if now := a.Last.After(recent); now != b.Last.After(recent) {
+			if now {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(b.Denials-b.Error, a.Denials-a.Error), b.Last.Compare(a.Last))
+	})
+}
+
+// list returns up to most keys in an order.
+func (d *DeniedKeys) list(rule string, most int, order func(a, b *DeniedKey) int) (keys []DeniedKey, more bool) {
+	var rules []*denying
+	d.mu.RLock()
+	for name, r := range d.rules {
+		if rule == "" || rule == name {
+			rules = append(rules, r)
+		}
+	}
+	d.mu.RUnlock()
+	now := d.now()
+	for _, r := range rules {
+		keys = append(keys, r.all(now)...)
+	}
+	slices.SortFunc(keys, func(a, b DeniedKey) int {
+		return cmp.Or(order(&a, &b), strings.Compare(a.Rule, b.Rule), strings.Compare(a.Key.Text(), b.Key.Text()), strings.Compare(a.Digest, b.Digest))
+	})
+	if more = len(keys) > most; more {
+		keys = keys[:most]
+	}
+	for i := range keys {
+		if keys[i].Digest == "" {
+			keys[i].Digest = d.fingerprint(keys[i].Key)
+		}
+	}
+	return keys, more
+}
+
+// all returns the keys of both windows. A key that has a counter in one of them may have as many denials in the other as the
+// least counter there.
+func (r *denying) all(now time.Time) []DeniedKey {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.turn(now)
+	keys := make([]DeniedKey, 0, len(r.now.least)+len(r.early.least))
+	add := func(k DeniedKey, missed uint64) {
+		k.Denials, k.Error = k.Denials+missed, k.Error+missed
+		keys = append(keys, k)
+	}
+	for _, c := range r.now.least {
+		k := c.DeniedKey
+		if e := r.early.byKey[keyID{k.Key, k.Digest}]; e != nil {
+			k.Denials, k.Error, k.First = k.Denials+e.Denials, k.Error+e.Error, e.First
+			add(k, 0)
+			continue
+		}
+		add(k, r.early.missed())
+	}
+	for _, c := range r.early.least {
+		if r.now.byKey[keyID{c.Key, c.Digest}] == nil {
+			add(c.DeniedKey, r.now.missed())
+		}
+	}
+	return keys
+}

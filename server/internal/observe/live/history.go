@@ -1,0 +1,160 @@
+package live
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
+)
+
+const (
+	// mostRings bounds the rules with a history. A ring has less than 64 KiB, so that all take up to 16 MiB.
+	mostRings = 256
+	// idle is how long a rule gets no request before its ring may go to another rule.
+	idle = time.Hour
+)
+
+// History keeps the outcomes of rules: an hour by 10 seconds, and a day by minutes. It reads the counters of the metrics from
+// time to time, so that decisions do no work for it. Make it with NewHistory, and call Run. All methods are safe for concurrent
+// use.
+type History struct {
+	read  func(visit func(rule string, t *telemetry.Totals))
+	start time.Time
+
+	mu     sync.Mutex
+	before time.Duration // when the counters were read last, since start
+	last   map[string]telemetry.Totals
+	rings  map[string]*ring
+	full   bool // this sample found no ring that can be taken
+}
+
+// NewHistory returns an empty history of counters. The function read visits the counters of each rule.
+func NewHistory(read func(visit func(rule string, t *telemetry.Totals)), now time.Time) *History {
+	return &History{read: read, start: now, last: map[string]telemetry.Totals{}, rings: map[string]*ring{}}
+}
+
+// Run reads the counters until the context ends.
+func (h *History) Run(ctx context.Context) {
+	tick := time.NewTicker(ringTimes[Hour].step)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			h.Sample(now)
+		}
+	}
+}
+
+// Sample adds what was counted since the last call.
+func (h *History) Sample(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	// The clock of the machine may be set; this time only grows.
+	at := max(now.Sub(h.start), h.before)
+	middle := (h.before + at) / 2
+	seen := 0
+	h.full = false
+	h.read(func(rule string, t *telemetry.Totals) {
+		seen++
+		last, known := h.last[rule]
+		if known && last == *t {
+			return
+		}
+		h.last[rule] = *t
+		var counted telemetry.Totals
+		for i := range t {
+			if counted[i] = t[i] - last[i]; t[i] < last[i] {
+				counted[i] = t[i] // the rule was gone, and its counters began again
+			}
+		}
+		if counted != (telemetry.Totals{}) {
+			h.ring(rule, middle).add(middle, &counted)
+		}
+	})
+	h.before = at
+	if len(h.last) > seen {
+		h.forget()
+	}
+}
+
+// forget forgets the rules that are gone.
+func (h *History) forget() {
+	there := make(map[string]bool, len(h.last))
+	h.read(func(rule string, _ *telemetry.Totals) { there[rule] = true })
+	for rule := range h.last {
+		if !there[rule] {
+			delete(h.last, rule)
+			delete(h.rings, rule)
+		}
+	}
+}
+
+// ring returns the ring of a rule; nil if all rings have rules that got requests lately.
+func (h *History) ring(rule string, now time.Duration) *ring {
+	if r := h.rings[rule]; r != nil {
+		return r
+	}
+	if len(h.rings) < mostRings {
+		r := new(ring)
+		h.rings[rule] = r
+		return r
+	}
+	if h.full {
+		return nil
+	}
+	oldest, since := "", now-idle
+	for name, r := range h.rings {
+		if r.last < since {
+			oldest, since = name, r.last
+		}
+	}
+	if oldest == "" {
+		h.full = true
+		return nil
+	}
+	delete(h.rings, oldest)
+	h.rings[rule] = new(ring)
+	return h.rings[rule]
+}
+
+// Series are the outcomes of a rule in steps of equal length, the oldest first. The last step may still grow.
+type Series struct {
+	// End is the end of the last step, and Step the length of all.
+	End  time.Time
+	Step time.Duration
+	// Steps have the requests of each step by outcome, in the order of telemetry.FigureNames.
+	Steps [][telemetry.Figures]uint32
+}
+
+// Of returns the series of a rule in a span. An empty rule means the sum of all rules that have a history. The result known
+// reports whether the rule has a history: a rule without requests has none, and neither has a rule that is one too many.
+func (h *History) Of(rule string, s Span, now time.Time) (series Series, known bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	at := max(now.Sub(h.start), h.before)
+	times := ringTimes[s]
+	last := at / times.step
+	n := min(times.steps, int(last)+1)
+	series = Series{
+		End:   now.Add((last+1)*times.step - at),
+		Step:  times.step,
+		Steps: make([][telemetry.Figures]uint32, n),
+	}
+	for name, r := range h.rings {
+		if rule == "" || rule == name {
+			known = true
+			r.read(s, last, series.Steps)
+		}
+	}
+	return series, known
+}
+
+// Has reports whether a rule has a history.
+func (h *History) Has(rule string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.rings[rule] != nil
+}
