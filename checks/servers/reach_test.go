@@ -342,9 +342,11 @@ rules:
     limits: [{algorithm: token_bucket, rate: 1/30d}, {algorithm: fixed_window, rate: 9/30d}]
     ban: {after: 1, for: 1h}
 `)
-	s.mustCheck("/", "192.0.2.7")
+	if status, text := s.request("api", http.MethodPost, "/v1/reserve", `{"path": "/", "client_ip": "192.0.2.7", "give_back": true}`); status != http.StatusOK || !strings.Contains(text, `"allowed":true`) {
+		t.Fatalf("a reservation that gives back is answered %d %s, want it allowed", status, text)
+	}
 	if got := s.mustCheck("/", "192.0.2.7"); got.Allowed {
-		t.Errorf("%+v", got)
+		t.Errorf("the client is allowed %+v, want it banned", got)
 	}
 	reply, err := r.Do(t.Context(), "KEYS", "*")
 	if err != nil {
