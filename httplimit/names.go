@@ -129,25 +129,22 @@ type longValues struct {
 // longTally has the values of all names.
 type longTally struct {
 	of  []tally
-	all [][]string // nil until all values are read
+	all [][]string
 }
 
 var _ policy.RepeatableValues = (*longValues)(nil)
 
 // newTally returns a tally of a number of names.
-func newTally(n int, all bool) *longTally {
-	t := &longTally{of: make([]tally, n)}
-	if all {
-		t.all = make([][]string, n)
-		for i := range t.of {
-			t.of[i].all = &t.all[i]
-		}
+func newTally(n int) *longTally {
+	t := &longTally{of: make([]tally, n), all: make([][]string, n)}
+	for i := range t.of {
+		t.of[i].all = &t.all[i]
 	}
 	return t
 }
 
 // tally returns the values of the names of a source, nil if the name is not among them.
-func (v *longValues) tally(s policy.Source, name string, all bool) (t *longTally, index int) {
+func (v *longValues) tally(s policy.Source, name string) (t *longTally, index int) {
 	n, kept, read := v.names.query, &v.query, v.readQueries
 	switch s {
 	case policy.FromQuery:
@@ -160,17 +157,16 @@ func (v *longValues) tally(s policy.Source, name string, all bool) (t *longTally
 	if !known {
 		return nil, 0
 	}
-	if t = *kept; t == nil || all && t.all == nil {
-		t = newTally(len(n.all), all)
-		read(n, t.of)
-		*kept = t
+	if *kept == nil {
+		*kept = newTally(len(n.all))
+		read(n, (*kept).of)
 	}
-	return t, index
+	return *kept, index
 }
 
 // Read returns the first and the last value of a name, and how often the request has it.
 func (v *longValues) Read(s policy.Source, name string) policy.Found {
-	if t, i := v.tally(s, name, false); t != nil {
+	if t, i := v.tally(s, name); t != nil {
 		return t.of[i].result()
 	}
 	return v.reportedValues.Read(s, name)
@@ -178,7 +174,7 @@ func (v *longValues) Read(s policy.Source, name string) policy.Found {
 
 // ReadAll returns all values of a name.
 func (v *longValues) ReadAll(s policy.Source, name string) []string {
-	if t, i := v.tally(s, name, true); t != nil {
+	if t, i := v.tally(s, name); t != nil {
 		return slices.Clone(t.all[i])
 	}
 	return v.reportedValues.ReadAll(s, name)
@@ -191,11 +187,11 @@ func (v *longValues) readQueries(n *names, of []tally) {
 	}
 	var found []int
 	add := func(pair string, unclear bool) {
-		key, _, _ := strings.Cut(pair, "=")
-		key, _ = nameOf(key)
-		found = n.appendFound(found[:0], strings.TrimLeft(key, " "))
+		key, value, _ := strings.Cut(pair, "=")
+		decoded, valid := nameOf(key)
+		found = n.appendFound(found[:0], strings.TrimLeft(decoded, " "))
 		for _, i := range found {
-			of[i].addPair(pair, n.all[i], unclear)
+			of[i].addParameter(decoded, value, n.all[i], unclear || !valid)
 		}
 	}
 	eachPair(v.r.URL.RawQuery, add)

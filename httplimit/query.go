@@ -38,22 +38,29 @@ func eachPair(query string, add func(pair string, unclear bool)) {
 	}
 }
 
-// addPair adds the value of a pair if it has the name, and reports whether it has.
-func (t *tally) addPair(pair, name string, unclear bool) bool {
+// addPair adds the value of a pair if it has the name.
+func (t *tally) addPair(pair, name string, unclear bool) {
 	key, value, _ := strings.Cut(pair, "=")
+	valid := true
 	if key != name {
-		decoded, ok := nameOf(key)
-		if decoded != name && !isSameName(decoded, name) {
-			return false
+		key, valid = nameOf(key)
+	}
+	t.addParameter(key, value, name, unclear || !valid)
+}
+
+// addParameter adds the value of a parameter, whose own name is decoded, if it has the name.
+func (t *tally) addParameter(own, value, name string, unclear bool) {
+	if own != name {
+		if !isSameName(own, name) {
+			return
 		}
-		unclear = unclear || !ok || decoded != name
+		unclear = true
 	}
 	text, err := url.QueryUnescape(value)
 	if err != nil {
 		text, unclear = unescapeRest(value), true
 	}
 	t.add(text, unclear)
-	return true
 }
 
 // unescapeRest decodes a value with percent signs that begin no escape. They stay, as most services read them.
