@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +24,7 @@ const (
 	nanos           //
 	part            // seconds of a part of the duration: what several fields have is added
 	client          // an address, with a port or without
+	clientPort      // an address with a port
 	peer            // an address for logs without a client
 	method          //
 	target          // path and query
@@ -45,7 +47,7 @@ const (
 
 // has says which fields of a record a kind sets.
 var has = map[kind]Fields{
-	client: HasClient, peer: HasClient, method: HasMethod, target: HasTarget | HasQuery, path: HasTarget,
+	client: HasClient, clientPort: HasClient, peer: HasClient, method: HasMethod, target: HasTarget | HasQuery, path: HasTarget,
 	query: HasTarget | HasQuery, request: HasMethod | HasTarget | HasQuery, address: HasMethod | HasTarget | HasQuery | HasHost,
 	host: HasHost, hostIfNone: HasHost, status: HasStatus, sent: HasSent, received: HasReceived, action: HasVerdict,
 	seconds: HasDuration, millis: HasDuration, usecs: HasDuration, nanos: HasDuration, part: HasDuration,
@@ -70,6 +72,9 @@ type state struct {
 
 func (s *state) exact() time.Duration { return s.blur }
 
+// unknownTime is the time of a record before it is set.
+const unknownTime = math.MinInt64
+
 // Why a line is not a record.
 const (
 	noLine    = "a comment"
@@ -82,8 +87,11 @@ const (
 
 // set puts the text of a field into a record.
 func (f field) set(rec *Record, text string, s *state) (why string) {
-	if text == "-" || text == "" {
-		return "" // the server does not say
+	if text == "-" || text == "" { // the server does not say
+		if f.kind == stamp || f.kind == fine {
+			return noTime
+		}
+		return ""
 	}
 	ok := true
 	switch f.kind {
@@ -107,6 +115,9 @@ func (f field) set(rec *Record, text string, s *state) (why string) {
 		ok = addDuration(rec, text, -3)
 	case client:
 		rec.Client = withoutPort(text)
+	case clientPort:
+		rec.Client = strings.Trim(text[:max(strings.LastIndexByte(text, ':'), 0)], "[]")
+		rec.Client = rec.Client[strings.LastIndexByte(rec.Client, ' ')+1:]
 	case peer:
 		if rec.Client == "" {
 			rec.Client = withoutPort(text)
@@ -114,10 +125,16 @@ func (f field) set(rec *Record, text string, s *state) (why string) {
 	case method:
 		rec.Method = text
 	case target, path:
-		rec.Target = s.plain(text) + rec.Target
+		if s.escapes == '\\' {
+			text = s.plain(text)
+		}
+		rec.Target = text + rec.Target
 	case query:
+		if s.escapes == '\\' {
+			text = s.plain(text)
+		}
 		if text = strings.TrimPrefix(text, "?"); text != "" {
-			rec.Target += "?" + s.plain(text)
+			rec.Target += "?" + text
 		}
 	case request, address:
 		return setRequest(rec, s.plain(text))

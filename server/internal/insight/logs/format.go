@@ -41,9 +41,10 @@ type builder struct {
 	layout  *Layout
 	options *Options
 	least   int
-	used    []bool   // which of the settings have a field
-	known   []string // the names of the fields
-	finest  [2]kind  // of times, and of durations
+	set     []Setting       // which fields have which names
+	used    map[string]bool // which of the settings have a field
+	known   []string        // the names of the fields
+	finest  [2]kind         // of times, and of durations
 }
 
 // named returns the field of a name.
@@ -78,9 +79,9 @@ func (b *builder) fields(name string) []field {
 		}
 	}
 	b.known = append(b.known, name)
-	for i, s := range b.options.Set {
+	for _, s := range slices.Concat(b.set, b.words.set) {
 		if s.Field == name || s.Field == known {
-			b.used[i] = true
+			b.used[s.Field] = true
 			fs = append(fs, b.named(canonical(s.Name)))
 		}
 	}
@@ -109,6 +110,9 @@ func (b *builder) template(text string) (*template, error) {
 	t := &template{ends: b.ends}
 	t.escapes = b.escapes
 	text = strings.NewReplacer(`\"`, `"`, `\t`, "\t", `\n`, "", `\\`, `\`).Replace(text)
+	if b.rewrite != nil {
+		text = b.rewrite(text)
+	}
 	from := 0
 	for _, v := range b.variable.FindAllStringSubmatchIndex(text, -1) {
 		t.literal(text[from:v[0]])
@@ -121,7 +125,7 @@ func (b *builder) template(text string) (*template, error) {
 		if n := len(t.pieces) - 1; n >= 0 && t.pieces[n].end == "" {
 			before := t.pieces[n].fields
 			if len(before) == 0 || before[0].kind != path && before[0].kind != target || b.kinds[name] != query && name != "is_args" {
-				return nil, fmt.Errorf("logs: the format %s has nothing between %s and the field before it; write a space between them", b.layout.Format, name)
+				return nil, fmt.Errorf("logs: the format %s has nothing between %s and the field before it; write a space between them", printable(b.layout.Format), printable(name))
 			}
 			before[0].kind = target
 			b.layout.Has |= has[target]
@@ -162,15 +166,15 @@ func (b *builder) split(fields []field) (times, others []field) {
 func (b *builder) format(parser func() parser) (*format, error) {
 	switch need := HasMethod | HasTarget; {
 	case b.finest[0] == ignored:
-		return nil, fmt.Errorf("logs: the format %s has no time of a known form", b.layout.Format)
+		return nil, fmt.Errorf("logs: the format %s has no time of a known form; add one, such as $msec of nginx", printable(b.layout.Format))
 	case b.layout.Has&need != need:
-		return nil, fmt.Errorf("logs: the format %s has no request line, and not both a method and a path", b.layout.Format)
+		return nil, fmt.Errorf("logs: the format %s has no request line, and not both a method and a path; add them", printable(b.layout.Format))
 	}
 	f := &format{parser: parser}
-	for i, s := range b.options.Set {
-		if !b.used[i] {
+	for _, s := range b.set {
+		if !b.used[s.Field] {
 			f.err = fmt.Errorf("logs: %s:%s is set from the field %s, which the format %s does not have; its fields are %s",
-				s.Name.Source, s.Name.Name, s.Field, b.layout.Format, strings.Join(b.known, ", "))
+				s.Name.Source, s.Name.Name, s.Field, printable(b.layout.Format), printable(strings.Join(b.known, ", ")))
 		}
 	}
 	b.layout.Ends = b.ends && b.finest[1] == ignored
@@ -187,16 +191,6 @@ type kindOfFormat struct {
 	least   int    // how many fields of a template a line must have, if not all
 	build   func(b *builder, text string, first []string) (*format, error)
 }
-
-// formats has the formats. Of formats that read the same lines, the first one is found.
-var formats = []kindOfFormat{
-	{name: "combined", words: &nginxWords, text: combined, least: 6, build: fromTemplate},
-	{name: "nginx", words: &nginxWords, example: `$remote_addr [$time_local] "$request" $status`, build: fromTemplate},
-	{name: "apache", words: &apacheWords, example: `%h %l %u %t "%r" %>s %b %D`, build: fromTemplate},
-}
-
-// combined is nginx's format of that name, and what others add to it. Apache's is the same, with the time of the beginning.
-const combined = `$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent"$rest`
 
 func fromTemplate(b *builder, text string, _ []string) (*format, error) {
 	t, err := b.template(text)
@@ -221,6 +215,7 @@ func (r *Reader) choose() error {
 	auto := name == "" || name == "auto"
 	var names []string
 	most, enough, example := -1, false, ""
+	var failed error
 	for _, k := range formats {
 		if !slices.Contains(names, k.name) {
 			names = append(names, k.name)
@@ -231,13 +226,14 @@ func (r *Reader) choose() error {
 		if !auto && k.name != name || (k.example != "") != (parameter != "") {
 			continue
 		}
-		b := &builder{words: k.words, layout: &Layout{Format: k.name}, options: &r.options, least: k.least, used: make([]bool, len(r.options.Set))}
+		b := &builder{words: k.words, layout: &Layout{Format: k.name}, options: &r.options, least: k.least, set: slices.Clone(r.options.Set), used: map[string]bool{}}
 		if parameter != "" {
 			b.layout.Format += ":" + parameter
 		}
 		f, err := k.build(b, cmp.Or(parameter, k.text), first)
 		if err != nil {
-			return err
+			failed = err
+			continue
 		}
 		if read, seen := r.try(f, first); read > most {
 			most, enough, r.format = read, read > 0 && 2*read >= seen, f
@@ -246,6 +242,8 @@ func (r *Reader) choose() error {
 	switch {
 	case example == "" && !auto:
 		return fmt.Errorf("logs: the format %s is unknown; take auto, or one of %s", printable(name), strings.Join(names, ", "))
+	case r.format == nil && failed != nil && !auto:
+		return failed
 	case r.format == nil && parameter == "":
 		return fmt.Errorf("logs: the format %s needs a parameter, such as %s:'%s'", name, name, example)
 	case r.format == nil:

@@ -19,7 +19,7 @@ type stamps struct {
 // A time without a zone is local.
 func (s *stamps) parse(text string) (int64, bool) {
 	n := len("10/Oct/2000:13:55:36")
-	if len(text) < n-1 || text[2] != '/' {
+	if len(text) < n || text[2] != '/' {
 		n--
 		if len(text) < n || text[4] != '-' {
 			return s.number(text)
@@ -108,7 +108,7 @@ func (s *stamps) learn(text string) bool {
 		return false
 	}
 	_, local := time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), 0, time.Local).Zone()
-	s.last, s.second, s.local = text, t.Unix(), int64(local)
+	s.last, s.second, s.local = strings.Clone(text), t.Unix(), int64(local)
 	return true
 }
 
@@ -129,6 +129,6 @@ func (s *stamps) number(text string) (int64, bool) {
 		return decimal(text, 0)
 	default:
 		s.blur = 0
-		return decimal(whole, -3)
+		return decimal(whole[:len(whole)-3], 0)
 	}
 }

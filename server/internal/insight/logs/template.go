@@ -113,7 +113,7 @@ func (t *template) finish(b *builder) {
 		p := &t.pieces[i]
 		p.quoted = strings.HasPrefix(p.end, `"`)
 		if i+1 < len(t.pieces) && strings.HasSuffix(p.end, " [") {
-			if next := t.pieces[i+1]; slices.ContainsFunc(next.fields, func(f field) bool { return f.kind.isTime() }) && strings.HasPrefix(next.end, "] ") {
+			if next := t.pieces[i+1]; slices.ContainsFunc(next.fields, func(f field) bool { return f.kind == stamp }) && strings.HasPrefix(next.end, "] ") {
 				p.stamp, p.behind = len("10/Oct/2000:13:55:36 -0700"), next.end
 			}
 		}

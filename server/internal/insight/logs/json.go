@@ -1,0 +1,181 @@
+package logs
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// object reads lines of JSON.
+type object struct {
+	state
+	times  *member // only what the time depends on
+	others *member
+	ends   bool
+}
+
+// member is what is done with a member of an object.
+type member struct {
+	fields  []field
+	members map[string]*member
+}
+
+// add adds what is done with the member of a path, such as request.method.
+func (m *member) add(path string, fields []field) {
+	if len(fields) == 0 {
+		return
+	}
+	for name := range strings.SplitSeq(path, ".") {
+		if m.members[name] == nil {
+			if m.members == nil {
+				m.members = map[string]*member{}
+			}
+			m.members[name] = &member{}
+		}
+		m = m.members[name]
+	}
+	m.fields = append(m.fields, fields...)
+}
+
+// set sets the fields of an object's members.
+func (m *member) set(rec *Record, v gjson.Result, s *state) (why string) {
+	v.ForEach(func(name, v gjson.Result) bool {
+		found := m.members[name.Str]
+		if found == nil {
+			return true
+		}
+		if v.IsArray() { // such as the values of a header
+			v = v.Get("0")
+		}
+		if v.IsObject() {
+			why = found.set(rec, v, s)
+			return why == ""
+		}
+		text := v.Str
+		if v.Type == gjson.Number {
+			text = v.Raw
+		}
+		for _, f := range found.fields {
+			if why = f.set(rec, text, s); why != "" {
+				break
+			}
+		}
+		return why == ""
+	})
+	return why
+}
+
+func (o *object) when(line string, rec *Record) (why string) {
+	if line == "" {
+		return noLine
+	}
+	v := gjson.Parse(line)
+	rec.At = unknownTime
+	switch why = o.times.set(rec, v, &o.state); {
+	case why != "":
+		return why
+	case rec.At == unknownTime:
+		return otherLine
+	case o.ends && rec.Duration > 0:
+		rec.At -= rec.Duration
+	}
+	return ""
+}
+
+func (o *object) parse(line string, rec *Record) (why string) {
+	if !gjson.Valid(line) {
+		return otherLine
+	}
+	return o.others.set(rec, gjson.Parse(line), &o.state)
+}
+
+// paths adds the paths of an object's members.
+func paths(v gjson.Result, before string, all map[string]bool) {
+	v.ForEach(func(name, v gjson.Result) bool {
+		path := before + name.Str
+		if all[path] = true; v.IsObject() {
+			paths(v, path+".", all)
+		}
+		return true
+	})
+}
+
+// fromJSON makes the format of lines of JSON. It has the fields that the first lines have.
+func fromJSON(b *builder, text string, first []string) (*format, error) {
+	if text != "" {
+		if err := b.assign(text); err != nil {
+			return nil, err
+		}
+	}
+	seen := map[string]bool{}
+	for _, line := range first {
+		if len(line) > 0 && line[0] == '{' && gjson.Valid(line) {
+			paths(gjson.Parse(line), "", seen)
+		}
+	}
+	wanted := slices.Collect(maps.Keys(b.kinds))
+	for _, s := range slices.Concat(b.set, b.words.set) {
+		if i := strings.LastIndexByte(s.Field, '.'); seen[s.Field] || i > 0 && seen[s.Field[:i]] {
+			wanted = append(wanted, s.Field)
+		}
+	}
+	for _, n := range b.options.Wanted {
+		for _, a := range b.words.named {
+			path := a.before + n.Name + a.after
+			if a.source == n.Source && (seen[path] || a.all && seen[strings.TrimSuffix(a.before, ".")]) && !slices.Contains(b.hidden, path) {
+				wanted = append(wanted, path)
+			}
+		}
+	}
+	slices.Sort(wanted)
+	wanted = slices.Compact(wanted)
+	fields := make([][]field, len(wanted))
+	for i, path := range wanted {
+		has, finest := b.layout.Has, b.finest
+		if fields[i] = b.fields(path); !seen[path] {
+			b.layout.Has, b.finest = has, finest // a later line may have it
+		}
+	}
+	own := object{times: &member{}, others: &member{}, ends: b.ends}
+	for i, path := range wanted {
+		times, others := b.split(fields[i])
+		own.times.add(path, times)
+		own.others.add(path, others)
+	}
+	b.known = slices.Sorted(maps.Keys(seen))
+	return b.format(func() parser {
+		o := own
+		return &o
+	})
+}
+
+// assigned has the names of what json:FIELDS assigns.
+var assigned = map[string]kind{
+	"time": stamp, "end": stamp, "duration": seconds, "duration_s": seconds, "duration_ms": millis, "duration_us": usecs, "duration_ns": nanos,
+	"client": client, "method": method, "target": target, "path": path, "query": query, "request": request, "host": host,
+	"status": status, "sent": sent, "received": received,
+}
+
+// assign reads FIELDS: names with the members of a line that have them, such as time=ts,method=request.method.
+func (b *builder) assign(text string) error {
+	own := words{kinds: map[string]kind{}}
+	b.words = &own
+	for part := range strings.SplitSeq(text, ",") {
+		name, path, found := strings.Cut(part, "=")
+		source, rest, named := strings.Cut(name, ":")
+		switch {
+		case found && path != "" && named && slices.Contains([]string{"header", "cookie", "query", "claim", "attribute"}, source) && rest != "":
+			b.set = append(b.set, Setting{Name{source, rest}, path})
+		case found && path != "" && assigned[name] != ignored:
+			own.kinds[path] = assigned[name]
+			own.ends = own.ends || name == "end"
+		default:
+			return fmt.Errorf("logs: %s is not a field of json:FIELDS; write NAME=MEMBER with one of %s, or header:NAME, cookie:NAME or query:NAME, such as time=ts,client=request.ip,method=request.method,target=request.uri",
+				printable(part), strings.Join(slices.Sorted(maps.Keys(assigned)), ", "))
+		}
+	}
+	return nil
+}
