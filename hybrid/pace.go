@@ -9,7 +9,7 @@ import (
 // pace spreads the claims of a process while the units of a key are short: while few are free, and
 // all processes together request more than the limit gives. Each process then claims at its part of the limit's
 // rate, in proportion to its demand. Otherwise the processes would fight for single units, and the
-// process that claims most often would win. See docs/adr.
+// process that claims most often would win. See docs/adr/0031.
 type pace struct {
 	rate  float64 // the part of this process, in units per nanosecond; zero: units are not short
 	carry float64 // units of this part that it has not claimed yet

@@ -32,7 +32,8 @@ type Hybrid struct {
 	Credit reader.Portion `yaml:"credit"`
 }
 
-// given reports whether the limits of the rule are hybrid.
+// given reports whether the limits of the rule are hybrid: all of them, because one exact limit makes every decision
+// of the rule exact.
 func (h Hybrid) given() bool { return h != Hybrid{} }
 
 // Written implements [reader.Written].
@@ -72,7 +73,7 @@ func (m *misfit) String() string {
 // inFiles replaces the names of fields by the names of settings.
 var inFiles = strings.NewReplacer("Hybrid", "hybrid", "Sync", "sync", "CountDenied", "count_denied", "MinInterval", "min_interval")
 
-// apply returns a limit with the terms. See docs/adr/0033.
+// apply returns a limit with the terms.
 func (h *Hybrid) apply(l *sluice.Limit) (*sluice.Limit, *misfit) {
 	if !h.given() {
 		return l, nil

@@ -1,7 +1,7 @@
 // Package direct is a client of HTTP/1.1 that carries plain requests: without a body, to an upstream without TLS. It
 // does everything in the goroutine of the handler: it writes the request, reads the answer, and keeps the connection.
 // This takes about half of the instructions of http.Transport. The proxy works without it, because http.Transport can
-// carry every request.
+// carry every request. See docs/adr/0037.
 package direct
 
 import (
