@@ -21,7 +21,7 @@ var wordless = map[string]int{
 	"checks/redis":                      3,
 	"checks/redistest":                  2,
 	"checks/schemas":                    2,
-	"checks/servers":                    9,
+	"checks/servers":                    8,
 	"checks/threats":                    3,
 	"checks/vectors":                    8,
 	"gate":                              2,
