@@ -56,6 +56,11 @@ func TestRulesOfAllPathVariants(t *testing.T) {
 		"/x/1/%2e%2e/2":           "all GET, skip 2, skip 1, private global, condition global",
 		"/a/%2e%2e/../b/%2e/api/": "all GET, private global, condition global",
 		"/%2e%2e":                 "all GET, private global, condition global",
+		"/public//a":              "all GET",
+		"//public/a":              "all GET, private global, condition global",
+		"/accounts//7":            "all GET, accounts 7, private global, condition global",
+		"//by///a":                "all GET, path /by/a, private global, condition global",
+		"/x//1":                   "all GET, skip 1, private global, condition global",
 		"/api//../static":         "all GET, api global, static /static, private global, condition global",
 	} {
 		requests, v := requestsOf(t, o, at(path))
@@ -94,9 +99,11 @@ func TestExceptionsHoldByAllPathVariants(t *testing.T) {
 		}, sluice.ReasonListed},
 		{"a rule that always denies", policy.Options{Rules: []policy.Rule{{Name: "r", Match: below("/admin"), Always: true}}}, map[string]bool{
 			"/a/../x": true, "/admin/%2e%2e/x": false, "/x/%2e%2e/admin": false, "/admin/../x": false, "/admin//../x": false,
+			"//admin/x": false, "/admin//": false, "/%2fadmin": false,
 		}, sluice.ReasonLimited},
 		{"a default that denies", policy.Options{Default: policy.Deny, Rules: []policy.Rule{{Name: "r", Match: below("/public"), Key: global, Limits: bucket()}}}, map[string]bool{
 			"/public/x": true, "/public/%2e/x": true, "/public/x/%2e%2e/y": true, "/x": false, "/admin/%2e%2e/public/x": false, "/public/%2e%2e/x": false, "/admin/../public": false,
+			"/public//x": true, "//public/x": false, "/public/": true, "/public%2f/x": false,
 		}, sluice.ReasonNoRule},
 		{
 			"a class that bypasses",
@@ -106,6 +113,7 @@ func TestExceptionsHoldByAllPathVariants(t *testing.T) {
 			},
 			map[string]bool{
 				"/free/x": true, "/free/%2e/x": true, "/free/%2e%2e/also/x": true, "/x/%2e%2e/free/x": false, "/free/%2e%2e/x": false, "/x/../also": false,
+				"/free//x": true, "//free/x": false, "/%2ffree/x": false,
 			},
 			sluice.ReasonLimited,
 		},

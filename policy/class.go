@@ -127,10 +127,13 @@ func (c *compiler) checkFloors(r *rule, what string, limits []*sluice.Limit) {
 	}
 }
 
-// variant is one way in which services may resolve the dots and encoded slashes of a path. Most paths
+// variant is one way in which services may resolve the dots, empty segments and encoded slashes of a path. Most paths
 // have one variant. See docs/adr/0018 and docs/adr/0023.
 type variant struct {
-	path    string
+	path string
+	// merged is the path without empty segments. Rules find their patterns and keys there, because a hop may merge some
+	// slashes. The exceptions and conditions of rules, and classes, match path.
+	merged  string
 	class   int  // of the request by this variant, or noClass
 	matched bool // some rule matches this variant
 	certain bool // some rule does whichever of several values a service reads

@@ -11,9 +11,11 @@ import (
 //
 // Services resolve dots in different ways. For some services "/api/%2e%2e/x" is "/x"; for others, such
 // as net/http's ServeMux, it lies below /api. Such a path has several variants, in which unresolved
-// dots are "%2E" and "%2E%2E". A request is decided by all variants of its path. A rule applies if it
-// matches one variant, once for each key that the variants have. The request bypasses the rules, or
-// escapes a default of Deny, only if all variants do. See docs/adr/0018.
+// dots are "%2E" and "%2E%2E". For services that do not merge slashes, "/api//x" has a variant with its empty
+// segment: exceptions of rules and classes match it as it is, patterns and keys of rules without the segment. A
+// request is decided by all variants of its path. A rule applies if it matches one variant, once for each key
+// that the variants have. The request bypasses the rules, or escapes a default of Deny, only if all variants do.
+// See docs/adr/0018.
 type Paths struct {
 	// IgnoreCase turns ASCII letters into lower case, for services that route without regard to case.
 	IgnoreCase bool

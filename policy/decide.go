@@ -10,6 +10,7 @@ import (
 	"github.com/sluicehq/sluice/internal/faults"
 	"github.com/sluicehq/sluice/internal/spelling"
 	"github.com/sluicehq/sluice/policy/internal/keys"
+	"github.com/sluicehq/sluice/policy/internal/paths"
 )
 
 // Decide decides all limits of all rules that match a request, in one step: all limits are charged, or
@@ -100,9 +101,9 @@ func (p *Policy) begin(s *scratch, given *Attributes, v *Verdict) (bypass bool) 
 	a.Host, a.ClientIP = spelling.Host(a.Host), a.ClientIP.Unmap()
 	s.client = a.ClientIP
 	clean, others, f := p.paths.Variants(a.Path)
-	s.variants = append(s.variants[:0], variant{path: clean, class: noClass})
+	s.variants = append(s.variants[:0], variant{path: clean, merged: clean, class: noClass})
 	for _, path := range others {
-		s.variants = append(s.variants, variant{path: path, class: noClass})
+		s.variants = append(s.variants, variant{path: path, merged: paths.Merge(path), class: noClass})
 	}
 	s.matching, s.class = matching{Attributes: a, class: noClass, marked: a.Marked, pressure: p.pressure}, noClass
 	a.Path = clean
@@ -160,9 +161,9 @@ func (p *Policy) matchVariants(s *scratch, marks bool) *Verdict {
 
 // matchVariant collects the rules for one variant of the path.
 func (p *Policy) matchVariant(s *scratch, marks bool) *Verdict {
-	a := &s.attributes
+	a, merged := &s.attributes, s.variants[s.variant].merged
 	if !marks || len(s.variants) > 1 {
-		s.found = p.index.find(a, s.found[:0])
+		s.found = p.index.find(a, merged, s.found[:0])
 	}
 	for _, e := range s.found {
 		r := p.rules[e.rule()]
@@ -174,11 +175,8 @@ func (p *Policy) matchVariant(s *scratch, marks bool) *Verdict {
 		if met == no {
 			continue
 		}
-		s.sure = met == yes
-		s.values = s.values[:0]
-		for i := range r.parts {
-			s.values = append(s.values, r.valueOf(&r.parts[i], a, e.pattern()))
-		}
+		s.sure = met == yes && (len(merged) == len(a.Path) || r.match.matchesPath(a.Path))
+		s.read(r, e.pattern())
 		if denied := s.add(r, s.class, r.Cost.of(a), a.MaxWait); denied != nil {
 			return denied
 		}

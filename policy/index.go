@@ -125,10 +125,9 @@ func (l *leaf) add(id patternID, m *matcher) {
 	}
 }
 
-// find appends the patterns that match a request's host and path, in the order of the rules. Each rule
+// find appends the patterns that match a request's host and a path, in the order of the rules. Each rule
 // is found once, by its first matching pattern.
-func (ix *index) find(a *Attributes, found []patternID) []patternID {
-	path := a.Path
+func (ix *index) find(a *Attributes, path string, found []patternID) []patternID {
 	if path == "/" {
 		path = ""
 	}

@@ -139,7 +139,7 @@ func TestHostsBelow(t *testing.T) {
 		strings.Repeat("a.", 1<<20) + "b": 1,
 	} {
 		a := Attributes{Host: spelling.Host(host), Path: "/"}
-		if found := p.index.find(&a, nil); len(found) != want {
+		if found := p.index.find(&a, a.Path, nil); len(found) != want {
 			t.Errorf("%.40q has %d rules, want %d", host, len(found), want)
 		}
 	}

@@ -124,6 +124,16 @@ func (r *rule) valueOf(p *Part, a *Attributes, pattern int) (v keys.Value) {
 	return v
 }
 
+// read reads the parts of a rule's key from the current variant of the path.
+func (s *scratch) read(r *rule, pattern int) {
+	path := s.attributes.Path
+	s.attributes.Path, s.values = s.variants[s.variant].merged, s.values[:0]
+	for i := range r.parts {
+		s.values = append(s.values, r.valueOf(&r.parts[i], &s.attributes, pattern))
+	}
+	s.attributes.Path = path
+}
+
 // makeKey makes the key of the values in s, one for each part of the rule's key. If the request lacks a
 // part with MissingDeny or MissingSkip, makeKey returns that part; MissingDeny wins. repeated means that the request has
 // the part several times.

@@ -149,7 +149,10 @@ func TestUnless(t *testing.T) {
 	}{
 		{policy.Attributes{Path: "/api"}, true},
 		{policy.Attributes{Path: "/other"}, false},
-		{policy.Attributes{Path: "//api/he%61lth/"}, false},
+		{policy.Attributes{Path: "/api/he%61lth/"}, false},
+		{policy.Attributes{Path: "/api//health"}, true}, // some services do not merge slashes
+		{policy.Attributes{Path: "//api/health"}, true},
+		{policy.Attributes{Path: "/api%2f/health"}, true},
 		{policy.Attributes{Path: "/api/./health"}, true}, // some services treat the dot as a name
 		{policy.Attributes{Path: "/api/v1/status"}, false},
 		{policy.Attributes{Path: "/api/v1/v2/status"}, true},
@@ -214,7 +217,7 @@ func TestClasses(t *testing.T) {
 		class   string
 		matched string
 	}{
-		{policy.Attributes{Path: "//healthz", Values: plan("gold")}, "probe", ""},
+		{policy.Attributes{Path: "/healthz/", Values: plan("gold")}, "probe", ""},
 		{policy.Attributes{Path: "/", Values: plan("gold")}, "critical", "all best "},
 		{policy.Attributes{Path: "/", Values: plan("free")}, "rest", "all others "},
 		{policy.Attributes{Path: "/"}, "", "all others "},

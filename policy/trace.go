@@ -101,7 +101,7 @@ func (p *Policy) Trace(a *Attributes) Trace {
 func (p *Policy) traceVariant(t *Trace, s *scratch, a *Attributes) {
 	bypass, met := p.bypasses(s.matching.class), false
 	patterns := make(map[int]int, len(p.rules))
-	for _, e := range p.index.find(&s.attributes, nil) {
+	for _, e := range p.index.find(&s.attributes, s.variants[s.variant].merged, nil) {
 		patterns[e.rule()] = e.pattern()
 	}
 	for i, r := range p.rules {
@@ -110,11 +110,11 @@ func (p *Policy) traceVariant(t *Trace, s *scratch, a *Attributes) {
 			tr.Unmet = &condition.Unmet{Condition: condition.Bypass, Name: s.matching.name}
 		} else if d := r.Match.Descriptor; d != nil {
 			tr.Unmet = &condition.Unmet{Condition: condition.Descriptor, Name: d.Domain}
-		} else if tr.Unmet = r.match.unmet(&s.matching); tr.Unmet == nil {
+		} else if tr.Unmet = r.match.unmet(&s.matching, s.variants[s.variant].merged); tr.Unmet == nil {
 			tr.Path = s.attributes.Path
 			p.traceMet(&tr, r, a, s.variant, patterns[i])
 		}
-		met = met || tr.Unmet == nil && r.match.matches(&s.matching) == yes
+		met = met || tr.Unmet == nil && r.match.matches(&s.matching) == yes && r.match.matchesPath(s.attributes.Path)
 		if s.variant == 0 || tr.Unmet == nil && t.Rules[i].Unmet != nil {
 			t.Rules[i] = tr
 		}
@@ -147,9 +147,8 @@ func (p *Policy) traceMet(tr *TracedRule, r *rule, a *Attributes, variant, patte
 	s.peek, s.listsToo = true, true
 	p.begin(s, a, new(Verdict))
 	p.turn(s, variant)
-	for i := range r.parts {
-		value := r.valueOf(&r.parts[i], &s.attributes, pattern)
-		s.values = append(s.values, value)
+	s.read(r, pattern)
+	for i, value := range s.values {
 		tr.Key = append(tr.Key, KeyValue{Part: r.parts[i], Value: value.String(), OK: value.OK, Repeated: value.Repeated})
 	}
 	if denied := s.add(r, s.class, r.Cost.of(&s.attributes), s.attributes.MaxWait); denied != nil {
@@ -176,12 +175,12 @@ func (p *Policy) traceMet(tr *TracedRule, r *rule, a *Attributes, variant, patte
 	}
 }
 
-// unmet explains which condition of a match a request fails first; nil if it fails none.
-func (m *matcher) unmet(a *matching) *condition.Unmet {
+// unmet explains which condition of a match a request with a path fails first; nil if it fails none.
+func (m *matcher) unmet(a *matching, merged string) *condition.Unmet {
 	switch {
 	case !m.matchesHost(a.Host):
 		return &condition.Unmet{Condition: condition.Host, Value: a.Host, OneOf: slices.Clone(m.hosts)}
-	case !m.matchesPath(a.Path):
+	case !m.matchesPath(merged):
 		u := &condition.Unmet{Condition: condition.Path, Value: a.Path}
 		for i := range m.patterns {
 			u.OneOf = append(u.OneOf, m.patterns[i].Text)

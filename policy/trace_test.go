@@ -23,7 +23,7 @@ func (local) String() string { return "from this machine" }
 func TestTraceNamesTheConditionThatFails(t *testing.T) {
 	yes, no := true, false
 	request := policy.Attributes{
-		Method: "GET", Host: "a.example.com:80", Path: "/b//c", ClientIP: netip.MustParseAddr("::ffff:192.0.2.1"),
+		Method: "GET", Host: "a.example.com:80", Path: "/%62/c", ClientIP: netip.MustParseAddr("::ffff:192.0.2.1"),
 		Values: values{header: map[string]string{"X-Plan": "free"}, query: map[string]string{"q": "1"}},
 	}
 	for _, c := range []struct {

@@ -88,6 +88,16 @@ var ofRequests = []mutation{
 		"policy/internal/paths TestVariants",
 	},
 	{
+		"an exception holds only with and without empty segments", "policy/internal/paths/variant.go",
+		"		v.one(p.join(p.pieces, true))\n		return", "		return",
+		"policy/internal/paths TestVariants",
+	},
+	{
+		"default deny wants a rule for a path with empty segments", "policy/decide.go",
+		"(len(merged) == len(a.Path) || r.match.matchesPath(a.Path))", "true",
+		"policy TestExceptionsHoldByAllPathVariants",
+	},
+	{
 		"every path variant decides", "policy/internal/paths/variant.go",
 		"	if has.twice {", "	if false {",
 		"httplimit TestRulesMatchWhatReachesTheirHandlers",

@@ -30,7 +30,7 @@ func (o Form) Clean(escaped string) string {
 		return escaped
 	}
 	p := o.split(escaped, o.slashes())
-	return p.resolved(false)
+	return p.resolved()
 }
 
 // slashes returns which encoded bytes are slashes in the clean path.
@@ -208,9 +208,12 @@ func (p *pieces) dotted() bool {
 	return slices.ContainsFunc(p.pieces, func(s piece) bool { return s.kind >= dot })
 }
 
-// resolved resolves the dots, and joins the pieces that are left. With gaps, two dots may remove an
-// empty segment.
-func (p *pieces) resolved(gaps bool) string {
+// resolved resolves the dots, and joins the pieces that are left.
+func (p *pieces) resolved() string { return p.join(p.left(false), false) }
+
+// left resolves the dots, and returns the pieces that are left. With gaps, empty segments are left too, and two dots may
+// remove one.
+func (p *pieces) left(gaps bool) []piece {
 	left := make([]piece, 0, len(p.pieces))
 	for _, s := range p.pieces {
 		switch {
@@ -221,15 +224,22 @@ func (p *pieces) resolved(gaps bool) string {
 			left = append(left, s)
 		}
 	}
-	return p.join(left)
+	return left
 }
 
-// join makes a path of pieces. Dots among the pieces are not resolved, so join encodes them.
-func (p *pieces) join(all []piece) string {
+// join makes a path of pieces, with the empty segments before other segments if gaps is set. Dots among the pieces are not
+// resolved, so join encodes them.
+func (p *pieces) join(all []piece, gaps bool) string {
+	for len(all) > 0 && all[len(all)-1].kind == gap {
+		all = all[:len(all)-1] // a slash at the end means nothing
+	}
 	out := make([]byte, 0, len(p.text)+4*len(all)+1)
 	for _, s := range all {
 		switch s.kind {
 		case gap:
+			if gaps {
+				out = append(out, '/')
+			}
 		case dot:
 			out = append(out, "/%2E"...)
 		case dots:

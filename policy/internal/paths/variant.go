@@ -52,9 +52,10 @@ func (o Form) HasControl(escaped string) bool {
 func isControl(c byte) bool { return c < ' ' || c == 0x7f }
 
 // Variants returns the variants of an escaped path: first the result of Clean, and others, if there are any. A variant is
-// one way in which services may resolve the dots and encoded slashes of the path. Only paths with dots, and with encoded
-// slashes, backslashes or percent signs, have several. If there are too many, or the path has a control character, it
-// returns the clean path and the fault. See docs/adr/0018 and docs/adr/0023.
+// one way in which services may resolve the dots, empty segments and encoded slashes of the path. Only paths with dots or
+// empty segments, and with encoded slashes, backslashes or percent signs, have several. A variant with empty segments is
+// for services that do not merge slashes: see Merge. If there are too many variants, or the path has a control character,
+// it returns the clean path and the fault. See docs/adr/0018 and docs/adr/0023.
 func (o Form) Variants(escaped string) (clean string, others []string, f faults.Fault) {
 	if escaped == "" {
 		escaped = "/"
@@ -180,8 +181,9 @@ func (v *variants) add(escaped string, at slashes) {
 		return
 	}
 	p := v.form.split(escaped, at)
-	v.one(p.resolved(false))
+	v.one(p.resolved())
 	if !p.dotted() {
+		v.one(p.join(p.pieces, true))
 		return
 	}
 	if len(escaped) > longestDotted {
@@ -200,10 +202,26 @@ func (v *variants) add(escaped string, at slashes) {
 	}
 	for _, text := range passed {
 		p := v.form.split(text, at)
-		v.one(p.resolved(false))
-		v.one(p.resolved(true))
-		v.one(p.join(p.pieces))
+		v.one(p.resolved())
+		for _, left := range [][]piece{p.left(true), p.pieces} {
+			v.one(p.join(left, false))
+			v.one(p.join(left, true))
+		}
 	}
+}
+
+// Merge returns a variant without its empty segments.
+func Merge(path string) string {
+	if !strings.Contains(path, "//") {
+		return path
+	}
+	out := make([]byte, 0, len(path))
+	for i := range len(path) {
+		if path[i] != '/' || i == 0 || path[i-1] != '/' {
+			out = append(out, path[i])
+		}
+	}
+	return string(out)
 }
 
 // resolveText resolves the dots of an escaped path, encoded dots only if decode is set. With gaps,

@@ -502,3 +502,23 @@ func TestDotsDoNotLeaveThePathOfTheUpstream(t *testing.T) {
 		}
 	}
 }
+
+// An exception holds only for a path that each service takes for an excepted one, whether or not it merges slashes. The
+// service never gets two slashes at the beginning.
+func TestSlashesReachNoException(t *testing.T) {
+	t.Parallel()
+	s := newRecorder(t)
+	r := start(t, parse(t, free+"upstream: "+s.url+"\nrules: [{name: closed, match: {path: /area/**, unless: {path: /area/open/**}}, always: true}]"), nil)
+	strict := start(t, parse(t, free+"upstream: "+s.url+"\ndefault: deny\nrules: [{name: open, match: {path: /area/open/**}, key: global, limit: {algorithm: token_bucket, rate: 1000/s}}]"), nil)
+	for target, want := range map[string]int{
+		"/area//open": 429, "/area%2f%2fopen": 429, "/area%2f/open/x": 429, "/area/%252fopen": 429, "/area%5c/open": 429, "/area//open/": 429, "//area//open": 429, "/area///open/x": 429,
+		"/area/open": 200, "/area/open/": 200, "/area/open//": 200, "/area/open//x": 200, "//area/open/x": 200,
+	} {
+		if status, head := r.one(s, "GET "+target+" HTTP/1.1", "Host: a.example"); status != want || (head != "") != (want == 200) {
+			t.Errorf("%s answers %d, and the service got %q; want %d", target, status, head, want)
+		}
+		if status, head := strict.one(s, "GET "+target+" HTTP/1.1", "Host: a.example"); (status == 200) != (want == 200) || (head != "") != (want == 200) {
+			t.Errorf("by default deny, %s answers %d, and the service got %q; want %d", target, status, head, want)
+		}
+	}
+}

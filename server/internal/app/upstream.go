@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluicehq/sluice/httplimit"
@@ -97,7 +98,7 @@ func (u *upstream) open(e *engine, files *secret.Files, stall time.Duration) err
 	}
 	e.metrics.Gauge("sluice_waiting_requests", "Requests that wait for their delay.",
 		func() float64 { return float64(limiter.Waiting()) })
-	u.handler = proxy.Bounded(named(target.Host, e.decisions.Trace(limiter.Wrap(pass))), stall)
+	u.handler = proxy.Bounded(asServed(target.Host, e.decisions.Trace(limiter.Wrap(pass))), stall)
 	return nil
 }
 
@@ -143,12 +144,15 @@ func (u *upstream) close() {
 	}
 }
 
-// named gives requests without a host the name of the service, by which the service gets them, so
-// that rules match that name.
-func named(host string, next http.Handler) http.Handler {
+// asServed gives requests the host and the path with which the service gets them, so that rules match those: without a host,
+// the name of the service, and one slash at the beginning of the path.
+func asServed(host string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host == "" {
 			r.Host = host
+		}
+		if strings.HasPrefix(r.URL.Path, "//") {
+			proxy.TrimSlashes(r.URL)
 		}
 		next.ServeHTTP(w, r)
 	})

@@ -59,7 +59,7 @@ func takesBody(method string) bool {
 func (p *Proxy) target(in *url.URL) *url.URL {
 	u := *in
 	if strings.HasPrefix(u.Path, "//") {
-		trimSlashes(&u)
+		TrimSlashes(&u)
 	}
 	query := u.RawQuery
 	if p.o.Upstream.RawQuery != "" {
@@ -164,9 +164,9 @@ func dropNominated(h http.Header, connection []string) {
 	}
 }
 
-// trimSlashes leaves one slash at the beginning of a path. Services that resolve a target as a URL would
+// TrimSlashes leaves one slash at the beginning of a path. Services that resolve a target as a URL would
 // take the name after two slashes for a host, and the rest for the path.
-func trimSlashes(u *url.URL) {
+func TrimSlashes(u *url.URL) {
 	escaped := u.EscapedPath()
 	more := len(escaped) - len(strings.TrimLeft(escaped, "/")) - 1
 	if more <= 0 {
