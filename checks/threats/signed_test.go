@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
+	"testing"
 )
 
 // signedEve are tokens of one user as Flask and its library sign them: a session, and a value.
@@ -16,7 +18,7 @@ func signedBy(where string, first, end int, key, line string, read func(*record)
 	p := protection{
 		name: "signed-" + where, rule: fmt.Sprintf("match: {path: /signed/%s}, key: %s, %s", where, key, once), handler: "signed" + where,
 		values: func(r *record) []string {
-			users := signedSubjects(read(r))
+			users := signedSubjects(read(r), where != "query")
 			if len(r.Signed) >= end {
 				users = append(users, r.Signed[first:end]...)
 			}
@@ -94,11 +96,16 @@ const base64Letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234
 
 // signedSubjects returns the users of signed values for a service that decodes their signatures leniently: bytes that are not
 // of base64 are dropped, as are unused bits. Some stop at padding, and some at a dot.
-func signedSubjects(values []string) []string {
+// With words, some also split the value at spaces, as a header is split into a scheme and a token.
+func signedSubjects(values []string, words bool) []string {
 	all := make([]string, 0, len(values))
 	for _, value := range values {
 		user := ""
-		for _, text := range append(strings.Fields(value), value) {
+		texts := []string{value}
+		if words {
+			texts = append(texts, strings.Fields(value)...)
+		}
+		for _, text := range texts {
 			if decoded, err := url.PathUnescape(text); err == nil && isSignedByEve(decoded) {
 				user = "eve"
 			}
@@ -148,4 +155,34 @@ func signatureOf(text string, stops bool) string {
 		return "not a signature: " + text
 	}
 	return s[:26] + string(base64Letters[strings.IndexByte(base64Letters, s[26])&^3])
+}
+
+// TestParametersAreReadWhole sends tokens with spaces, and with more behind the spaces, to Flask without a sluice. Flask
+// drops spaces, and reads what is behind them as a part of the signature: the model of the attacks reads them likewise.
+func TestParametersAreReadWhole(t *testing.T) {
+	w := worldFor(t)
+	at := slices.IndexFunc(w.services, func(s *protected) bool { return s.name == "flask" })
+	if at < 0 {
+		t.Fatal("there is no Flask")
+	}
+	if _, err := w.settle(); err != nil {
+		t.Fatal(err)
+	}
+	token := signedEve[1] // a value, not a session
+	for behind, want := range map[string]string{"": "eve", "%20%20": "eve", "%26%26++": "eve", "+/": "", "%20/": "", "+/a": "", "%26%26+++/": "", "+a": ""} {
+		if _, err := w.services[at].direct([]byte(simple("/signed/query?user="+token+behind, "Connection: close"))); err != nil {
+			t.Fatal(err)
+		}
+		all, err := w.settle()
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(all, func(r *record) bool { return slices.Contains(r.Ran, "signedquery") })
+		if i < 0 {
+			t.Fatalf("Flask got no request with %q behind the token", behind)
+		}
+		if r := all[i]; len(r.Signed) < 3 || r.Signed[2] != want || !slices.Contains(signedSubjects(r.Query, false), want) {
+			t.Errorf("with %q behind the token, Flask reads the users %q of %q, and the model %q; want %q", behind, r.Signed, r.Query, signedSubjects(r.Query, false), want)
+		}
+	}
 }

@@ -132,9 +132,9 @@ app.secret_key = "threats"
 signer = URLSafeSerializer(app.secret_key, "t")
 
 
-def subject(text):
-    """The user of a signed value, as Flask's own library reads it."""
-    words = (text or "").split()
+def subject(text, words=True):
+    """The user of a signed value, as Flask's own library reads it: the last word of a header, or all of a parameter."""
+    words = (text or "").split() if words else [text or ""]
     try:
         return signer.loads(words[-1]) if words else ""
     except (BadSignature, ValueError):
@@ -155,7 +155,7 @@ def reach(name, user=None):
         queryplan=ends(request.args.getlist("plan")), cookie=ends(request.cookies.getlist("session")),
         cookieplan=ends(request.cookies.getlist("plan")), authorization=[values.get("Authorization", "")],
         id=[] if user is None else [user],
-        signed=[session.get("user", ""), subject(request.cookies.get("session")), subject(request.args.get("user")), subject(values.get("X-User")), subject(values.get("Authorization"))],
+        signed=[session.get("user", ""), subject(request.cookies.get("session")), subject(request.args.get("user"), words=False), subject(values.get("X-User")), subject(values.get("Authorization"))],
         forwarding=["%s: %s" % (k, v) for k, v in request.environ.items() if k.startswith("HTTP_")],
     )
     return "ok"
