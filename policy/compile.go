@@ -145,7 +145,7 @@ func (c *compiler) compile(i int, given *Rule) *rule {
 // checkLimits checks that a rule limits or paces something.
 func (c *compiler) checkLimits(r *rule) {
 	switch {
-	case r.Always && len(r.Limits)+len(r.Candidate)+len(r.Overrides)+len(r.Reserved) > 0:
+	case r.Always && (len(r.Limits)+len(r.Candidate)+len(r.Reserved) > 0 || r.hasOverrides()):
 		c.report("Always", "", fault{"is set, so limits, candidates, overrides and reserves have no effect", "leave it out, or them"})
 	case r.LimitsFor != nil && (!c.single || len(r.Reserved) > 0):
 		c.report("LimitsFor", "", fault{"is for a rule of Single without reserves", "leave it out, or give overrides"})
@@ -153,7 +153,7 @@ func (c *compiler) checkLimits(r *rule) {
 	case len(r.Limits) > 0 || r.Always || r.Unlimited || r.Exempt:
 	case r.Bandwidth == nil:
 		c.report("Limits", "", fault{"are missing", "give one or more"})
-	case len(r.Candidate)+len(r.Overrides) > 0 || r.WhenLimited.Action.advisory():
+	case len(r.Candidate) > 0 || r.hasOverrides() || r.WhenLimited.Action.advisory():
 		c.report("Limits", "", fault{"are missing", "give one or more: a rule that has only a bandwidth takes no candidates or overrides, and cannot degrade or mark"})
 	}
 }
@@ -180,7 +180,7 @@ func (c *compiler) checkNumbers(r *rule) {
 	if capacity < 1 || r.Overdraw {
 		capacity = math.MaxInt64 // reported, or no bound
 	}
-	c.checkOwing(r)
+	c.checkOwing(r, r.Limits)
 	r.Cost.check(capacity, c.report)
 	switch {
 	case r.MaxWait < 0 && r.MaxWait != sluice.NoWait:
@@ -240,7 +240,7 @@ func (r *rule) isPlain() bool {
 			}
 		}
 	}
-	return reflect.ValueOf(r.Match).IsZero() && len(r.limits.requests) == 1 && !r.Always && !r.hasLists && len(r.overrides)+len(r.Reserved) == 0 &&
+	return reflect.ValueOf(r.Match).IsZero() && len(r.limits.requests) == 1 && !r.Always && !r.hasLists && r.overrides.IsEmpty() && len(r.Reserved) == 0 &&
 		r.LimitsFor == nil && r.Bandwidth == nil && r.role == RoleEnforced
 }
 
@@ -270,7 +270,7 @@ func (p *Policy) sameLimits() map[sameLimit]*sluice.Limit {
 	}
 	for _, r := range p.rules {
 		add(r.limits)
-		for _, set := range r.overrides {
+		for _, set := range r.overrides.Values() {
 			if set != nil {
 				add(set)
 			}

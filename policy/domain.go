@@ -147,7 +147,7 @@ func (c *compiler) checkDescriptor(r *rule) {
 }
 
 // checkOwing reports limits that cannot owe units, if the rule's requests leave debts.
-func (c *compiler) checkOwing(r *rule) {
+func (c *compiler) checkOwing(r *rule, limits []*sluice.Limit) {
 	field := "Overdraw"
 	switch {
 	case r.debits() && r.Overdraw:
@@ -158,11 +158,7 @@ func (c *compiler) checkOwing(r *rule) {
 	case !r.Overdraw:
 		return
 	}
-	sets := [][]*sluice.Limit{r.Limits}
-	for i := range r.Overrides {
-		sets = append(sets, r.Overrides[i].Limits)
-	}
-	for _, l := range slices.Concat(sets...) {
+	for _, l := range limits {
 		if l != nil && !l.TakesDebits() {
 			c.report(field, "", fault{fmt.Sprintf("is set, and %v cannot owe units", l.Algorithm()), "leave it out, or give another algorithm"})
 			return
@@ -190,7 +186,7 @@ func (c *compiler) checkUnlimited(r *rule) {
 	case !r.Unlimited && !r.Exempt:
 	case r.Unlimited && r.Exempt:
 		c.report(field, "", fault{"is set, and Unlimited too", "leave one of them out"})
-	case r.Always || len(r.Limits)+len(r.Candidate)+len(r.Overrides) > 0:
+	case r.Always || len(r.Limits)+len(r.Candidate) > 0 || r.hasOverrides():
 		c.report(field, "", fault{"is set, so limits, candidates and overrides have no effect", "leave it out, or them"})
 	}
 }

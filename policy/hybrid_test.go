@@ -50,7 +50,7 @@ func TestHybridTermsAreKept(t *testing.T) {
 		for i := range r.limits.requests {
 			add(r.limits.requests[i].Limit)
 		}
-		for _, set := range r.overrides {
+		for _, set := range r.overrides.Values() {
 			for i := range set.requests {
 				if set.requests[i].Limit.Name() == "hot" {
 					add(set.requests[i].Limit)

@@ -143,10 +143,9 @@ func (c *compiler) addLists(r *rule) {
 	c.checkNetworks("AllowIPs", r.AllowIPs)
 	c.checkNetworks("DenyIPs", r.DenyIPs)
 	r.allowIPs, r.denyIPs = networks.New(r.AllowIPs), networks.New(r.DenyIPs)
-	r.lists = make(keys.Table[List], len(r.AllowKeys)+len(r.DenyKeys))
 	c.addList(r, "AllowKeys", r.AllowKeys, ListAllow)
 	c.addList(r, "DenyKeys", r.DenyKeys, ListDeny)
-	r.hasLists = len(r.lists) > 0 || r.allowIPs != nil || r.denyIPs != nil
+	r.hasLists = !r.lists.IsEmpty() || r.allowIPs != nil || r.denyIPs != nil
 }
 
 func (c *compiler) addList(r *rule, field string, listed [][]string, list List) {
@@ -155,7 +154,8 @@ func (c *compiler) addList(r *rule, field string, listed [][]string, list List) 
 	for i, key := range listed {
 		at := fmt.Sprintf("%s[%d]", field, i)
 		id, f := r.keyOf(s, key, c.form)
-		switch other := r.lists[id]; {
+		other, _, _ := r.lists.Get(id)
+		switch {
 		case f != (fault{}):
 			c.report(at, "", f)
 			continue
@@ -164,7 +164,9 @@ func (c *compiler) addList(r *rule, field string, listed [][]string, list List) 
 		case other != NotListed:
 			c.report(at, "", fault{"is among the keys to allow too", "leave it out of one of the lists"})
 		}
-		r.lists[id] = list
+		if !r.lists.Set(id, list, 0) {
+			c.report(at, "", fault{fmt.Sprintf("has more than %d bytes", keys.MaxKey), "shorten it"})
+		}
 	}
 }
 
@@ -180,51 +182,92 @@ func (r *rule) listed(k keys.Ref, b *keys.Buffer, client netip.Addr) List {
 	return NotListed
 }
 
+// hasOverrides reports whether the rule is given overrides.
+func (r *Rule) hasOverrides() bool { return len(r.Overrides) > 0 || r.MoreOverrides != nil }
+
+// OverrideCount returns how many keys of a compiled rule have overrides.
+func (r *Rule) OverrideCount() int { return r.overridden }
+
 // addOverrides makes the table of a rule's overrides. Overrides with equal numbers share their limits,
 // so that stores keep few limits.
 func (c *compiler) addOverrides(r *rule) {
-	if len(r.Overrides) == 0 {
-		return
-	}
-	r.overrides = make(keys.Table[*limitSet], len(r.Overrides))
-	sets := map[string]*limitSet{}
-	s := newScratch()
-	defer s.free()
+	t := overrideTable{compiler: c, rule: r, byNumbers: map[string]*limitSet{}, byList: map[**sluice.Limit]*limitSet{}, scratch: newScratch()}
+	defer t.scratch.free()
 	for i := range r.Overrides {
-		o := &r.Overrides[i]
-		at := fmt.Sprintf("Overrides[%d]", i)
-		id, f := r.keyOf(s, o.Key, c.form)
-		if f == (fault{}) && r.overrides[id] != nil {
+		t.add(&r.Overrides[i])
+	}
+	if r.MoreOverrides != nil {
+		for o := range r.MoreOverrides {
+			t.add(&o)
+		}
+	}
+	r.overridden = r.overrides.Len()
+}
+
+// overrideTable collects the overrides of a rule.
+type overrideTable struct {
+	*compiler
+	rule      *rule
+	n         int
+	byNumbers map[string]*limitSet
+	byList    map[**sluice.Limit]*limitSet // by the first element of a list of limits
+	scratch   *scratch
+}
+
+// add adds the next override.
+func (t *overrideTable) add(o *Override) {
+	r, at := t.rule, t.n
+	t.n++
+	id, f := r.keyOf(t.scratch, o.Key, t.form)
+	if f == (fault{}) {
+		if _, _, taken := r.overrides.Get(id); taken {
 			f = fault{"is the key of another override too", "give one for each key"}
 		}
-		if f != (fault{}) {
-			c.report(at+".Key", "", f)
-			continue
-		}
-		var numbers strings.Builder
-		ok := len(o.Limits) == len(r.Limits) && !slices.Contains(o.Limits, nil)
-		if !ok {
-			c.report(at+".Limits", "", fault{fmt.Sprintf("are %d, and the rule has %d", len(o.Limits), len(r.Limits)), "give as many, in their order"})
-			continue
-		}
-		for j, l := range o.Limits {
-			own := strings.TrimPrefix(strings.TrimPrefix(r.Limits[j].Name(), r.Name), "/")
-			if l.IsNamed() && l.Name() != own {
-				c.report(fmt.Sprintf("%s.Limits[%d].Name", at, j), l.Name(), fault{
-					fmt.Sprintf("is not the name of the rule's limit, %q", own), "leave it out, because the limits of an override have the names of the rule's",
-				})
-				ok = false
-			}
-			numbers.WriteString(numbersOf(l))
-			numbers.WriteByte('\n')
-		}
-		set := sets[numbers.String()]
-		if set == nil && ok {
-			set = c.overriding(r, at, o.Limits)
-			sets[numbers.String()] = set
-		}
-		r.overrides[id] = set
 	}
+	if f != (fault{}) {
+		t.report(fmt.Sprintf("Overrides[%d].Key", at), "", f)
+		return
+	}
+	var list **sluice.Limit
+	if len(o.Limits) > 0 {
+		list = &o.Limits[0]
+	}
+	set, known := t.byList[list]
+	if !known || list == nil {
+		set = t.setOf(fmt.Sprintf("Overrides[%d]", at), o.Limits)
+		t.byList[list] = set
+	}
+	if !r.overrides.Set(id, set, 0) {
+		t.report(fmt.Sprintf("Overrides[%d].Key", at), "", fault{fmt.Sprintf("has more than %d bytes", keys.MaxKey), "shorten it"})
+	}
+}
+
+// setOf returns the limits of an override; nil if they do not fit the rule.
+func (t *overrideTable) setOf(at string, limits []*sluice.Limit) *limitSet {
+	r := t.rule
+	if len(limits) != len(r.Limits) || slices.Contains(limits, nil) {
+		t.report(at+".Limits", "", fault{fmt.Sprintf("are %d, and the rule has %d", len(limits), len(r.Limits)), "give as many, in their order"})
+		return nil
+	}
+	var numbers strings.Builder
+	ok := true
+	for j, l := range limits {
+		own := strings.TrimPrefix(strings.TrimPrefix(r.Limits[j].Name(), r.Name), "/")
+		if l.IsNamed() && l.Name() != own {
+			t.report(fmt.Sprintf("%s.Limits[%d].Name", at, j), l.Name(), fault{
+				fmt.Sprintf("is not the name of the rule's limit, %q", own), "leave it out, because the limits of an override have the names of the rule's",
+			})
+			ok = false
+		}
+		numbers.WriteString(numbersOf(l))
+		numbers.WriteByte('\n')
+	}
+	set := t.byNumbers[numbers.String()]
+	if set == nil && ok {
+		set = t.overriding(r, at, limits)
+		t.byNumbers[numbers.String()] = set
+	}
+	return set
 }
 
 // overriding makes the limits of an override.
@@ -236,5 +279,8 @@ func (c *compiler) overriding(r *rule, at string, limits []*sluice.Limit) *limit
 		}
 	}
 	c.checkFloors(r, "the limit of an override", named)
+	if r.Overdraw != r.debits() { // otherwise it is reported already
+		c.checkOwing(r, named)
+	}
 	return c.newSet(r, named, true)
 }

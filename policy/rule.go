@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"net/netip"
 	"slices"
 	"time"
@@ -13,7 +14,8 @@ import (
 )
 
 // Rule is a match, a key, limits, and what to do when limited. Rules are independent: all rules that
-// match a request apply, and the request passes only if all of them let it pass.
+// match a request apply, and the request passes only if all of them let it pass. A rule of a policy does not change, and is safe
+// for concurrent use.
 type Rule struct {
 	// Name is unique in its policy: letters, digits, dots, dashes and underscores.
 	// The state of the rule's limits is kept under it.
@@ -47,6 +49,9 @@ type Rule struct {
 	// Overrides are other numbers for some keys. A lookup takes the same time whether there is one
 	// override or a hundred thousand.
 	Overrides []Override
+	// MoreOverrides are overrides after these, such as the rows of a table that is read row by row. New calls it once, and
+	// keeps no Override. Overrides with one slice of limits share their numbers without a comparison. Default: none.
+	MoreOverrides iter.Seq[Override]
 	// AllowKeys are keys that the rule lets pass without its limits, each given as in
 	// RuleRequest.Key; DenyKeys are keys that it refuses. Denying wins.
 	AllowKeys, DenyKeys [][]string
@@ -93,6 +98,8 @@ type Rule struct {
 	// OnStoreError is what happens to a request when the store cannot decide. In a rule that degrades
 	// or marks, FallbackDeny degrades or marks the request. Default: Options.OnStoreError.
 	OnStoreError sluice.Fallback
+
+	overridden int // see OverrideCount
 }
 
 // Override gives one key of a rule other numbers for the rule's limits. The limits keep their state, so

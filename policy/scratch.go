@@ -153,7 +153,7 @@ func (s *scratch) choose(r *rule, key keys.Ref) *selection {
 	case q.listed == NotListed && r.Always:
 		q.listed, q.reason = ListDeny, sluice.ReasonLimited
 	}
-	if len(r.overrides) > 0 && !q.fixed() {
+	if !r.overrides.IsEmpty() && !q.fixed() {
 		if set, ok := r.overrides.Find(key, &s.keys); ok {
 			q.set = set
 		}

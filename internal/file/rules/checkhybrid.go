@@ -42,7 +42,7 @@ func (f *File) warnHybrid(s *reader.Source, d Deployment) {
 				"make both rules hybrid, or let the other rule match fewer requests")
 		default:
 			r.warnTerms(s, path, o.Rules[i].Limits)
-			warnOverrides(s, path, o.Rules[i].Overrides)
+			warnOverrides(s, path, &o.Rules[i])
 		}
 	}
 }
@@ -78,15 +78,22 @@ func (r *Rule) warnTerms(s *reader.Source, path string, limits []*sluice.Limit) 
 }
 
 // warnOverrides reports overrides that are too small to be hybrid.
-func warnOverrides(s *reader.Source, path string, overrides []policy.Override) {
-	small := 0
-	for i := range overrides {
-		if slices.ContainsFunc(overrides[i].Limits, func(l *sluice.Limit) bool { return l.Hybrid() == nil }) {
+func warnOverrides(s *reader.Source, path string, r *policy.Rule) {
+	small, all := 0, 0
+	count := func(o policy.Override) bool {
+		if all++; slices.ContainsFunc(o.Limits, func(l *sluice.Limit) bool { return l.Hybrid() == nil }) {
 			small++
 		}
+		return true
+	}
+	for _, o := range r.Overrides {
+		count(o)
+	}
+	if r.MoreOverrides != nil {
+		r.MoreOverrides(count)
 	}
 	if small > 0 {
-		s.FollowKey(path+".hybrid", fmt.Sprintf("has no effect on %d of %d overrides: the share of their limits that may be granted is less than one unit", small, len(overrides)),
+		s.FollowKey(path+".hybrid", fmt.Sprintf("has no effect on %d of %d overrides: the share of their limits that may be granted is less than one unit", small, all),
 			"give a larger share as stranded, or accept that the store decides about these keys")
 	}
 }

@@ -184,7 +184,10 @@ type origins struct {
 	at   map[string]spot
 	// entries are the entries of long lists, by the field's name.
 	entries map[string][]spot
-	bad     bool // whether a limit could not be made
+	// rows is the file of more overrides, and lines are the lines that they come from.
+	rows  spot
+	lines []int32
+	bad   bool // whether a limit could not be made
 }
 
 // spot is a setting, or a line of another file that the setting names.
@@ -219,8 +222,12 @@ func (o *origins) find(field string) spot {
 		at, known := o.at[strings.Join(words[:n], ".")]
 		if !known && n == 1 {
 			if m := listField.FindStringSubmatch(words[0]); m != nil {
-				if i, _ := strconv.Atoi(m[2]); i < len(o.entries[m[1]]) {
-					at, known = o.entries[m[1]][i], true
+				i, _ := strconv.Atoi(m[2])
+				if listed := o.entries[m[1]]; i < len(listed) {
+					at, known = listed[i], true
+				} else if i -= len(listed); m[1] == "Overrides" && i < len(o.lines) {
+					at, known = o.rows, true
+					at.pos = reader.Pos{Line: int(o.lines[i]), Column: 1}
 				}
 			}
 		}

@@ -45,9 +45,10 @@ func (l *List) build(f *File, s *reader.Source, path, name string, where *origin
 		where.add(name+"IPs", spot{path: fmt.Sprintf("%s.client_ip[%d]", path, i)})
 	}
 	if setting := path + ".key_file"; l.KeyFile != "" || s.Has(setting) {
-		f.rows(s, setting, l.KeyFile, func(at spot, row []string) {
-			keys = append(keys, row)
+		f.rows(s, setting, l.KeyFile, func(at spot, row []string) bool {
+			keys = append(keys, slices.Clone(row))
 			where.add(name+"Keys", at)
+			return true
 		})
 	}
 	if setting := path + ".client_ip_file"; l.ClientIPFile != "" || s.Has(setting) {
@@ -87,14 +88,15 @@ func (f *File) lines(s *reader.Source, setting, name string, each func(at spot, 
 	}
 }
 
-// rows reads a file of comma-separated values. Lines that begin with a # are comments.
-func (f *File) rows(s *reader.Source, setting, name string, each func(at spot, row []string)) {
+// rows reads a file of comma-separated values, until each returns false. Lines that begin with a # are comments. The slice of a
+// row is used for the next row too.
+func (f *File) rows(s *reader.Source, setting, name string, each func(at spot, row []string) bool) {
 	file, ok := f.text(s, setting, name)
 	if !ok {
 		return
 	}
 	r := csv.NewReader(bytes.NewReader(file.Data))
-	r.Comment, r.FieldsPerRecord = '#', -1
+	r.Comment, r.FieldsPerRecord, r.ReuseRecord = '#', -1, true
 	for !s.Full() {
 		row, err := r.Read()
 		if errors.Is(err, io.EOF) {
@@ -107,7 +109,9 @@ func (f *File) rows(s *reader.Source, setting, name string, each func(at spot, r
 			return
 		}
 		line, column := r.FieldPos(0)
-		each(spot{path: setting, pos: reader.Pos{Line: line, Column: column}, file: file.Path}, row)
+		if !each(spot{path: setting, pos: reader.Pos{Line: line, Column: column}, file: file.Path}, row) {
+			return
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 	"strconv"
@@ -97,12 +98,25 @@ func (r *Rule) overrides(f *File, s *reader.Source, path string, given []Limit, 
 		if !s.Has(setting) {
 			setting = path
 		}
+		if file, ok := f.text(s, setting, r.Overrides.File); ok {
+			p.MoreOverrides = r.rows(f, s, setting, given, where)
+			where.rows = spot{path: setting, file: file.Path}
+		}
+	}
+}
+
+// rows returns the overrides of the table, which are read each time. Mistakes in the table are reported then.
+func (r *Rule) rows(f *File, s *reader.Source, setting string, given []Limit, where *origins) iter.Seq[policy.Override] {
+	return func(yield func(policy.Override) bool) {
+		where.lines = where.lines[:0]
 		t := table{Source: s, rule: r, given: given, setting: setting, made: map[string][]*sluice.Limit{}}
-		f.rows(s, setting, r.Overrides.File, func(at spot, row []string) {
-			if o, ok := t.row(at, row); ok {
-				p.Overrides = append(p.Overrides, o)
-				where.add("Overrides", at)
+		f.rows(s, setting, r.Overrides.File, func(at spot, row []string) bool {
+			o, ok := t.row(at, row)
+			if !ok {
+				return true
 			}
+			where.lines = append(where.lines, int32(at.pos.Line))
+			return yield(o)
 		})
 	}
 }
@@ -151,6 +165,7 @@ type table struct {
 	setting string
 	columns []column // nil before the first row; empty if that has a mistake
 	keys    int
+	text    []byte                     // the numbers of the row, each after its length
 	made    map[string][]*sluice.Limit // the limits of earlier rows, by their numbers
 }
 
@@ -173,14 +188,16 @@ func (t *table) row(at spot, row []string) (o policy.Override, ok bool) {
 		at.follow(t.Source, fmt.Sprintf("this line has %d fields, and the first one %d", len(row), t.keys+len(t.columns)), "give one for each column, empty to leave a number as it is")
 		return o, false
 	}
-	o.Key = row[:t.keys]
-	numbers := strings.Join(row[t.keys:], "\n")
-	if made, known := t.made[numbers]; known {
+	o.Key, t.text = row[:t.keys], t.text[:0]
+	for _, number := range row[t.keys:] {
+		t.text = sluice.AppendKeyPart(t.text, number)
+	}
+	if made, known := t.made[string(t.text)]; known {
 		o.Limits = made
 		return o, made != nil
 	}
 	o.Limits = t.limits(at, row[t.keys:])
-	t.made[numbers] = o.Limits
+	t.made[string(t.text)] = o.Limits
 	return o, o.Limits != nil
 }
 

@@ -148,25 +148,3 @@ func (b *Buffer) addAddress(v *Value) Ref {
 func (b *Buffer) IsEqual(k, o Ref) bool {
 	return k.parts == o.parts && k.text == o.text && string(b.bytes[k.start:k.end]) == string(b.bytes[o.start:o.end])
 }
-
-// Table has a value for each of some keys.
-type Table[V any] map[ID]V
-
-// ID identifies a key in a Table.
-type ID struct {
-	text  string
-	parts int
-}
-
-// NewID returns the ID of a key.
-func NewID(k sluice.Key) ID { return ID{k.Text(), k.Len()} }
-
-// Find returns the value for a key of a buffer, without making a string of the key.
-func (t Table[V]) Find(k Ref, b *Buffer) (v V, found bool) {
-	if text := b.bytes[k.start:k.end]; len(text) > 0 {
-		v, found = t[ID{string(text), k.len()}]
-	} else {
-		v, found = t[ID{k.text, k.len()}]
-	}
-	return v, found
-}

@@ -38,7 +38,7 @@ func TestParseHybrid(t *testing.T) {
 		t.Error("a rule without hybrid has hybrid limits")
 	}
 	terms.Credit = 1000
-	for _, o := range r.Overrides {
+	for _, o := range overridesOf(r) {
 		if h := o.Limits[0].Hybrid(); h == nil || *h != terms {
 			t.Errorf("override of %q: the terms are %+v, want %+v", o.Key, h, terms)
 		}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +24,18 @@ import (
 func words(limits []*sluice.Limit) (all []string) {
 	for _, l := range limits {
 		all = append(all, l.String())
+	}
+	return all
+}
+
+// overridesOf returns all overrides of a rule, with the rows of its table.
+func overridesOf(r *policy.Rule) []policy.Override {
+	all := slices.Clone(r.Overrides)
+	if r.MoreOverrides != nil {
+		for o := range r.MoreOverrides {
+			o.Key = slices.Clone(o.Key)
+			all = append(all, o)
+		}
 	}
 	return all
 }
@@ -45,6 +58,7 @@ func TestRules(t *testing.T) {
 	}
 	no, yes := false, true
 	api := &o.Rules[0]
+	api.Overrides = overridesOf(api)
 	var conditions []string
 	for _, c := range api.Match.If {
 		conditions = append(conditions, c.(*expression.Expression).String()) //nolint:forcetypeassert // nothing else is one
@@ -89,12 +103,12 @@ func TestRules(t *testing.T) {
 		{"file", api.WhenLimited.File, filepath.Join("testdata", "files", "later.html")},
 		{"cost", o.Rules[1].Cost, policy.Cost{Source: policy.CostResponseHeader, Header: "X-Tokens", Estimate: 500, Max: 8000}},
 		{"overdraw", o.Rules[1].Overdraw, true},
-		{"override of a bucket", words(o.Rules[1].Overrides[0].Limits)[0], "token_bucket(100000/m burst=200000 debt=1 warm_up=1s)"},
+		{"override of a bucket", words(overridesOf(&o.Rules[1])[0].Limits)[0], "token_bucket(100000/m burst=200000 debt=1 warm_up=1s)"},
 		{"reserved units", o.Rules[1].Reserved, []policy.Reserve{{Units: 100, For: []string{"critical"}}}},
 		{"degrade", o.Rules[1].WhenLimited, policy.LimitedAction{Action: policy.Degrade, Upstream: "http://127.0.0.1:3001"}},
 		{"statuses", o.Rules[2].CountStatus, []policy.StatusRange{{From: 401, To: 401}, {From: 403, To: 403}, {From: 500, To: 599}, {From: 420, To: 429}}},
 		{"mark", o.Rules[2].WhenLimited, policy.LimitedAction{Action: policy.Mark, RequestHeader: map[string]string{"X-Suspect": "{rule}"}}},
-		{"overrides of several limits", words(o.Rules[3].Overrides[0].Limits), []string{
+		{"overrides of several limits", words(overridesOf(&o.Rules[3])[0].Limits), []string{
 			"concurrency(max=20 queue=5)", "leaky_bucket(5/s queue=10 undelayed=5)",
 		}},
 		{"always", o.Rules[4], policy.Rule{Name: "drop", Match: policy.Match{Marked: &yes}, Always: true, WhenLimited: policy.LimitedAction{Action: policy.Deny}}},
@@ -170,8 +184,8 @@ rules:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := p.Rule("api"); len(r.Overrides) != n || len(r.DenyIPs) != n {
-		t.Errorf("%d overrides, %d networks", len(r.Overrides), len(r.DenyIPs))
+	if r := p.Rule("api"); r.OverrideCount() != n || len(r.DenyIPs) != n {
+		t.Errorf("%d overrides, %d networks", r.OverrideCount(), len(r.DenyIPs))
 	}
 	met := p.LimitsFor(&policy.Attributes{Values: tenant{name: "tenant-49999"}})
 	if len(met) != 1 || !met[0].Override || met[0].Request.Limit.Algorithm().String() != "token_bucket(105/m burst=14)" {
@@ -190,3 +204,47 @@ type tenant struct {
 }
 
 func (v tenant) Header(string) (string, bool) { return v.name, true }
+
+// BenchmarkReload reads a file whose table of overrides has 100,000 rows, and compiles its policy, as a reload does. A row is
+// changed each time.
+func BenchmarkReload(b *testing.B) {
+	path, table := filepath.Join(b.TempDir(), "sluice.yaml"), new(strings.Builder)
+	const n = 100_000
+	for i := range n {
+		fmt.Fprintf(table, "tenant-%d,%d/m,%d\n", i, 100+i%7, 10+i%5)
+	}
+	write := func(path, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
+	write(path, "version: 1\nrules:\n  - name: api\n    key: \"header:X-Tenant\"\n    limit: {algorithm: token_bucket, rate: 10/m}\n    overrides: tenants.csv\n")
+	var earlier *policy.Policy
+	var before runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	b.ReportAllocs()
+	for round := 0; b.Loop(); round++ {
+		write(filepath.Join(filepath.Dir(path), "tenants.csv"), fmt.Sprintf("key,rate,burst\nchanged,%d/m,\n%s", 1+round, table))
+		f, err := Load(path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		o, err := f.PolicyOptions()
+		if err != nil {
+			b.Fatal(err)
+		}
+		o.Earlier = earlier
+		if earlier, err = policy.New(o); err != nil {
+			b.Fatal(err)
+		}
+		if len(earlier.LimitsFor(&policy.Attributes{Values: tenant{name: "tenant-99999"}})) != 1 {
+			b.Fatal("the last tenant has no limit")
+		}
+	}
+	var after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/n, "B/row")
+	runtime.KeepAlive(earlier)
+}

@@ -96,7 +96,7 @@ func rule(r *policy.Rule, remote bool) []line {
 	for i := range r.Reserved {
 		add("keeps", reserve(&r.Reserved[i]))
 	}
-	if n := len(r.Overrides); n > 0 {
+	if n := r.OverrideCount(); n > 0 {
 		add("except", count(n, "key")+" with limits of their own")
 	}
 	add("passes", list(len(r.AllowKeys), len(r.AllowIPs), "without limits"))

@@ -1,0 +1,186 @@
+package keys
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/sluicehq/sluice"
+)
+
+// value is what an oracle keeps of a key.
+type value struct {
+	v   *int
+	end uint32
+}
+
+// A table holds what a map holds, after any changes, with keys of any length and number of parts.
+func TestTableIsAMap(t *testing.T) {
+	for seed := range uint64(8) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		var table Table[*int]
+		oracle := map[ID]value{}
+		values := make([]*int, 200)
+		for i := range values {
+			values[i] = new(int)
+		}
+		spread := 1 + random.IntN(1000)
+		key := func() ID {
+			text := fmt.Sprint("k", random.IntN(spread))
+			if random.IntN(200) == 0 {
+				text = string(make([]byte, random.IntN(3)*MaxKey/2))
+			}
+			return NewID(sluice.EncodedKey(text, 1+random.IntN(2)))
+		}
+		for step := range 5_000 {
+			switch id := key(); random.IntN(4) {
+			case 0:
+				_, want := oracle[id]
+				delete(oracle, id)
+				if got := table.Remove(id); got != want {
+					t.Fatalf("seed %d, step %d: Remove reports %v, want %v", seed, step, got, want)
+				}
+			case 1, 2:
+				x := value{values[random.IntN(len(values))], uint32(random.IntN(100))}
+				oracle[id] = x
+				if !table.Set(id, x.v, x.end) {
+					t.Fatalf("seed %d, step %d: Set refuses a key of %d bytes", seed, step, len(id.text))
+				}
+			default:
+				want, known := oracle[id]
+				v, end, found := table.Get(id)
+				if found != known || v != want.v || end != want.end {
+					t.Fatalf("seed %d, step %d: Get returns %p, end %d, %v; want %+v, %v", seed, step, v, end, found, want, known)
+				}
+				if v, found := table.Find(Ref{text: id.text, parts: int32(id.parts)}, new(Buffer)); found != known || v != want.v {
+					t.Fatalf("seed %d, step %d: Find returns %p, %v; want %p, %v", seed, step, v, found, want.v, known)
+				}
+			}
+		}
+		ended, next := table.Ended(50)
+		wantEnded, wantNext := 0, uint32(0)
+		for _, x := range oracle {
+			switch {
+			case x.end > 0 && x.end <= 50:
+				wantEnded++
+			case x.end > 0 && (wantNext == 0 || x.end < wantNext):
+				wantNext = x.end
+			}
+		}
+		if len(ended) != wantEnded || next != wantNext {
+			t.Errorf("seed %d: %d keys have ended, and the next end is %d; want %d and %d", seed, len(ended), next, wantEnded, wantNext)
+		}
+		n := 0
+		table.Each(func(id ID, v *int, end uint32) {
+			if n++; oracle[id] != (value{v, end}) {
+				t.Errorf("seed %d: Each has another value for a key", seed)
+			}
+		})
+		if n != len(oracle) || table.Len() != n || table.IsEmpty() != (n == 0) {
+			t.Errorf("seed %d: Each has %d keys, Len is %d, want %d", seed, n, table.Len(), len(oracle))
+		}
+		for id := range oracle {
+			table.Remove(id)
+		}
+		if !table.IsEmpty() || table.Bytes() != 0 {
+			t.Errorf("seed %d: without keys, the table takes %d bytes", seed, table.Bytes())
+		}
+	}
+}
+
+// A key that is too long is refused, and leaves the table as it is.
+func TestTableRefusesLongKeys(t *testing.T) {
+	var table Table[int]
+	if table.Set(NewID(sluice.StringKey(string(make([]byte, MaxKey+1)))), 1, 0) || !table.IsEmpty() {
+		t.Error("a key of 65,536 bytes is in the table")
+	}
+}
+
+// While keys change, readers find a value that the key has or had, and keys that do not change keep their value.
+func TestTableChangesUnderReaders(t *testing.T) {
+	var table Table[int]
+	const keys = 500
+	id := func(i int) ID { return NewID(sluice.StringKey(fmt.Sprint("key-", i))) }
+	for i := range keys {
+		table.Set(id(i), i, 0)
+	}
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			var b Buffer
+			for i := 0; ; i = (i + 1) % keys {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				v, found := table.Find(Text(fmt.Sprint("key-", i)), &b)
+				switch {
+				case i%2 == 0 && (!found || v != i):
+					t.Errorf("key %d, which does not change, has %d, %v", i, v, found)
+					return
+				case i%2 == 1 && found && v%keys != i:
+					t.Errorf("key %d has the value %d of another key", i, v)
+					return
+				}
+			}
+		})
+	}
+	for n := range 50 {
+		for i := 1; i < keys; i += 2 {
+			if (n+i)%7 == 0 {
+				table.Remove(id(i))
+				continue
+			}
+			table.Set(id(i), n%100*keys+i, 0)
+		}
+	}
+	close(done)
+	readers.Wait()
+}
+
+// Many keys take less than 100 bytes each, also after each of them has changed several times.
+func TestTableIsCompact(t *testing.T) {
+	const n = 100_000
+	var table Table[int]
+	for i := range 3 * n {
+		table.Set(NewID(sluice.StringKey(fmt.Sprintf("tenant-%08d", i%n))), i%5, 0)
+	}
+	per := float64(table.Bytes()) / n
+	t.Logf("%.1f bytes for each of %d keys of 15 bytes", per, table.Len())
+	if per > 100 || table.Len() != n {
+		t.Errorf("%d keys take %.1f bytes each, want 100 at most", table.Len(), per)
+	}
+}
+
+// BenchmarkTable finds keys in tables of several sizes: one key, all in turn, and keys that are not there.
+func BenchmarkTable(b *testing.B) {
+	for _, n := range []int{0, 10, 1_000_000} {
+		var table Table[int]
+		texts := make([]string, max(n, 1))
+		random := rand.New(rand.NewPCG(1, 2))
+		for i := range texts {
+			texts[i] = fmt.Sprintf("tenant-%08d", i)
+			if n > 0 {
+				table.Set(NewID(sluice.StringKey(texts[i])), i%5, 0)
+			}
+		}
+		random.Shuffle(len(texts), func(i, j int) { texts[i], texts[j] = texts[j], texts[i] })
+		for what, text := range map[string]func(i int) string{
+			"one":     func(int) string { return texts[0] },
+			"all":     func(i int) string { return texts[i%len(texts)] },
+			"missing": func(i int) string { return "another-tenant" },
+		} {
+			b.Run(fmt.Sprintf("%d/%s", n, what), func(b *testing.B) {
+				var buffer Buffer
+				i := 0
+				for b.Loop() {
+					i++
+					table.Find(Text(text(i)), &buffer)
+				}
+			})
+		}
+	}
+}
