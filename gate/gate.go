@@ -70,7 +70,7 @@ func New(store sluice.Store, o Options) (*Gate, error) {
 	g := &Gate{store: store, o: o, ends: retry.Later{Most: mostEnds, First: firstEnd, Last: lastEnd}}
 	g.counts.init(o.MaxWaiting)
 	g.queues.init()
-	g.pressures.init(o.Window, o.Share)
+	g.pressures.init(&g.o)
 	return g, nil
 }
 

@@ -28,6 +28,10 @@ type Options struct {
 	// policy.Rule.CountStatus. The charges of a request that does not count are given back. It must be
 	// safe for concurrent use. Default: all count.
 	Counts func(o policy.Outcome) bool
+	// Clock returns the time in microseconds since the epoch, over which pressure is measured. It must be safe for
+	// concurrent use. With a store that has a clock of its own, such as for a replay, give the same one. Waits and leases
+	// follow the real time. Default: the monotonic clock.
+	Clock func() int64
 	// OnError gets the store's errors when leases are renewed or ended, and when charges are settled or
 	// given back. No request fails because of them. It must be safe for concurrent use. Default: errors
 	// are dropped.

@@ -14,6 +14,8 @@ import (
 type pressures struct {
 	window time.Duration
 	share  atomic.Uint64 // the bits of a float64
+	clock  func() int64  // in microseconds; nil for the monotonic clock
+	begin  int64         // the clock's time at the start
 	start  time.Time
 
 	rules sync.Map // string → *rulePressure
@@ -25,9 +27,12 @@ type pressures struct {
 // leastSweep is how many rules are kept before idle rules are forgotten.
 const leastSweep = 1024
 
-func (p *pressures) init(window time.Duration, share sluice.Share) {
-	p.window, p.start, p.sweep = window, time.Now(), leastSweep
-	p.setShare(share)
+func (p *pressures) init(o *Options) {
+	p.window, p.start, p.sweep = o.Window, time.Now(), leastSweep
+	if p.clock = o.Clock; p.clock != nil {
+		p.begin = p.clock()
+	}
+	p.setShare(o.Share)
 }
 
 func (p *pressures) setShare(s sluice.Share) {
@@ -35,7 +40,12 @@ func (p *pressures) setShare(s sluice.Share) {
 }
 
 // now returns the time since the start, never zero.
-func (p *pressures) now() time.Duration { return time.Since(p.start) + 1 }
+func (p *pressures) now() time.Duration {
+	if p.clock != nil {
+		return time.Duration(min(max(0, p.clock()-p.begin), math.MaxInt64/2000))*time.Microsecond + 1
+	}
+	return time.Since(p.start) + 1
+}
 
 // rulePressure are the gauges of a rule's limits.
 type rulePressure struct {

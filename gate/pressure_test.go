@@ -74,6 +74,28 @@ func TestPressureIsTheDemandOfAWindow(t *testing.T) {
 	}
 }
 
+// Pressure follows the clock of the options: time passes for it when that clock goes on, and not when it goes back.
+func TestPressureByAnotherClock(t *testing.T) {
+	now := int64(1_800_000_000_000_000)
+	e := newEdge(t, bubbleStore(t), gate.Options{Clock: func() int64 { return now }}, policy.Rule{
+		Name: "r", Key: []policy.Part{policy.Global()}, Limits: limit(sluice.FixedWindow{Rate: sluice.PerSecond(10)}),
+	})
+	for _, step := range []struct {
+		to       int64 // microseconds
+		requests int
+		want     float64
+	}{{0, 100, 1}, {-5_000_000, 100, 2}, {9_000_000, 0, 2}, {10_500_000, 0, 1}, {25_000_000, 0, 0}, {31_000_000, 50, 0.5}} {
+		now = 1_800_000_000_000_000 + step.to
+		for range step.requests {
+			v := e.decide(t.Context(), "a")
+			e.gate.Observe(&v)
+		}
+		if got := e.gate.Pressure("r"); !near(got, step.want, 0.01) {
+			t.Errorf("at %d the pressure is %v, want %v", step.to, got, step.want)
+		}
+	}
+}
+
 // A verdict that another program carries out counts for the pressure too.
 func TestPressureOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
