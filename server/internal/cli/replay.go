@@ -1,0 +1,341 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/server/internal/config"
+	"github.com/sluicehq/sluice/server/internal/insight/logs"
+	"github.com/sluicehq/sluice/server/internal/insight/replay"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+func newReplay() *cobra.Command {
+	var q replayed
+	cmd := &cobra.Command{
+		Use:   "replay LOG...",
+		Short: "Show whom a policy would have limited, from access logs",
+		Long: "Read access logs, and decide about their requests as a server with the configuration\n" +
+			"would have decided: the same code decides, with the times of the log. Show which\n" +
+			"requests and clients would have been limited, when, and by which rules.\n\n" +
+			"A LOG is a file, compressed or not, or - for the standard input. Several files are\n" +
+			"merged by time. A rule that needs what the log lacks is not evaluated, and the output\n" +
+			"says how to add it. Ctrl-C shows the report of what was read.",
+		Example: "  sluice replay access.log.*.gz -c new.yaml --against old.yaml\n" +
+			"  sluice replay access.log -c new.yaml --expect 'newly_limited.clients<=5'",
+		Args: someLogs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o, err := q.options(cmd, args)
+			if err != nil {
+				return err
+			}
+			return q.run(cmd, o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	q.register(flags)
+	flags.StringVarP(&q.config, "config", "c", "", "`FILE` of the configuration (default SLUICE_CONFIG)")
+	flags.StringVar(&q.against, "against", "", "`FILE` of the configuration before; without one, compare with the limits in the log")
+	q.clients.among, q.clients.text = []string{"open", "retry"}, "open"
+	flags.Var(&q.clients, "clients", "`HOW` clients take refusals: open (as in the log) or retry (they come back)")
+	q.logged.among, q.logged.text = []string{"demand", "collapse", "drop"}, "demand"
+	flags.Var(&q.logged, "logged-429", "what `REFUSALS` in the log are: demand, collapse (repetitions are left out) or drop")
+	flags.BoolVar(&q.check, "check", false, "compare the log's verdicts with the replay's; exit 1 if they differ")
+	flags.StringArrayVar(&q.expect, "expect", nil, "`BOUND` such as newly_limited.clients<=5; exit 1 if it does not hold; repeatable")
+	return cmd
+}
+
+// replayed are the flags of replay.
+type replayed struct {
+	fromLogs
+	config, against string
+	clients, logged choice
+	check           bool
+	expect          []string
+}
+
+// fromLogs are the flags of commands that read logs.
+type fromLogs struct {
+	format, client string
+	since, until   moment
+	reorder        time.Duration
+	set, assume    []string
+	proxies        []string
+	strict         bool
+	keys           choice
+	json           string
+}
+
+// register adds the flags.
+func (q *fromLogs) register(flags *pflag.FlagSet) {
+	flags.StringVar(&q.format, "format", "auto", "`FORMAT` of the logs: auto, combined, nginx:'LOG_FORMAT', apache:'LOG_FORMAT', sluice, and others; see the page on replays")
+	flags.Var(&q.since, "since", "leave out requests before this `TIME`, such as 2026-11-27 or 2026-11-27T10:00:00Z")
+	flags.Var(&q.until, "until", "leave out requests from this `TIME` on")
+	q.reorder = 2 * time.Minute
+	flags.Var((*duration)(&q.reorder), "reorder", "`TIME` by which lines may be out of order (default 2m)")
+	flags.StringArrayVar(&q.set, "set", nil, "`PART=field:NAME` that has a part of requests, such as header:X-Api-Key=field:api_key; repeatable")
+	flags.StringArrayVar(&q.assume, "assume", nil, "`PART=VALUE` that all requests have, such as header:X-Plan=free; repeatable")
+	flags.StringSliceVar(&q.proxies, "trusted-proxies", nil, "`NETWORKS` of proxies in front of the log's server (default trusted_proxies of the configuration)")
+	flags.StringVar(&q.client, "client", "", "`PART` that distinguishes clients in the output, such as header:X-Api-Key (default the address)")
+	flags.BoolVar(&q.strict, "strict", false, "end at the first line that is not of the format")
+	q.keys.among, q.keys.text = []string{"masked", "hash", "plain"}, "masked"
+	flags.Var(&q.keys, "keys", "`HOW` to show clients: masked, hash (as in the server's log) or plain")
+	flags.StringVar(&q.json, "json", "", "write the report to `FILE` as JSON, - for the standard output in place of the text")
+}
+
+// someLogs wants a log or more.
+func someLogs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("%s needs a log: sluice %s; give - for the standard input", cmd.Name(), cmd.Use)
+	}
+	return nil
+}
+
+// moment is a flag: a day, or a time.
+type moment struct{ time.Time }
+
+func (m *moment) String() string { return "" }
+func (m *moment) Type() string   { return "time" }
+
+// Set reads a time. Without a zone it is in UTC.
+func (m *moment) Set(text string) error {
+	for _, layout := range [...]string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			m.Time = t
+			return nil
+		}
+	}
+	return errors.New("it is not a time; write it as in 2026-11-27 or 2026-11-27T10:00:00Z")
+}
+
+// named reads a part of requests, such as header:X-Api-Key.
+func named(flag, text string) (logs.Name, error) {
+	from, name, _ := strings.Cut(text, ":")
+	if !slices.Contains([]string{"header", "cookie", "query", "claim", "attribute", "response"}, from) || name == "" {
+		return logs.Name{}, fmt.Errorf("--%s names the part %q; write one as in header:X-Api-Key, cookie:NAME, query:NAME, claim:NAME, attribute:NAME or response:NAME", flag, replay.Inert(text))
+	}
+	return replay.NameOf(from, name), nil
+}
+
+// logs returns what to read.
+func (q *fromLogs) logs(cmd *cobra.Command, files []string) (o logs.Options, assumed []replay.Assumption, err error) {
+	o = logs.Options{
+		Files: files, Stdin: cmd.InOrStdin(), Format: q.format, Since: q.since.Time, Until: q.until.Time, Reorder: q.reorder, Strict: q.strict,
+	}
+	for _, text := range q.set {
+		part, field, ok := strings.Cut(text, "=field:")
+		if !ok || field == "" {
+			return o, nil, fmt.Errorf("--set is %q; write it as in header:X-Api-Key=field:api_key", replay.Inert(text))
+		}
+		n, err := named("set", part)
+		if err != nil {
+			return o, nil, err
+		}
+		o.Set = append(o.Set, logs.Setting{Name: n, Field: field})
+	}
+	for _, text := range q.assume {
+		part, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return o, nil, fmt.Errorf("--assume is %q; write it as in header:X-Plan=free", replay.Inert(text))
+		}
+		n, err := named("assume", part)
+		if err != nil {
+			return o, nil, err
+		}
+		assumed = append(assumed, replay.Assumption{Name: n, Value: value})
+	}
+	return o, assumed, nil
+}
+
+// policy returns the policy of a configuration.
+func (q *fromLogs) policy(name string) (*replay.Policy, *config.File, error) {
+	s := settings{config: name}
+	f, _, err := s.load()
+	if err != nil {
+		return nil, nil, err
+	}
+	o, err := f.PolicyOptions()
+	if err != nil {
+		return nil, nil, err
+	}
+	p := &replay.Policy{Name: name, Options: o, IPv6Prefix: f.IPv6Prefix, TrustMarks: f.TrustMarks, MethodOverride: f.Upstream.MethodOverride}
+	p.Trusted, p.TrustUnix = f.Trusted()
+	if len(q.proxies) > 0 {
+		var networks []netip.Prefix
+		if networks, err = httplimit.ParseProxies(q.proxies...); err != nil {
+			return nil, nil, fmt.Errorf("--trusted-proxies: %w", err)
+		}
+		p.Trusted, p.TrustUnix = networks, false
+	}
+	return p, f, nil
+}
+
+// options returns the options of a replay.
+func (q *replayed) options(cmd *cobra.Command, files []string) (o replay.Options, err error) {
+	if q.config = cmp.Or(q.config, os.Getenv("SLUICE_CONFIG")); q.config == "" {
+		return o, errors.New("replay needs a configuration: sluice replay LOG -c FILE")
+	}
+	o = replay.Options{Retry: q.clients.text == "retry", Logged: replay.Logged(q.logged.text), Check: q.check}
+	var f *config.File
+	if o.Policy, f, err = q.policy(q.config); err != nil {
+		return o, err
+	}
+	if q.against != "" {
+		if o.Against, _, err = q.policy(q.against); err != nil {
+			return o, err
+		}
+	}
+	if o.Logs, o.Assumed, err = q.logs(cmd, files); err != nil {
+		return o, err
+	}
+	if q.client != "" && q.client != "client_ip" {
+		if o.Client, err = named("client", q.client); err != nil {
+			return o, err
+		}
+	}
+	if o.Names, err = q.names(f); err != nil {
+		return o, err
+	}
+	o.Progress = progress(cmd.ErrOrStderr())
+	return o, nil
+}
+
+// names returns how clients are shown.
+func (q *fromLogs) names(f *config.File) (func(string) string, error) {
+	if q.keys.text == "plain" {
+		return func(client string) string { return client }, nil
+	}
+	prints, err := f.Log.Fingerprinter()
+	if err != nil {
+		return nil, err
+	}
+	hash := func(client string) string { return prints.Fingerprint(sluice.NewKey(client)) }
+	if q.keys.text == "hash" {
+		return hash, nil
+	}
+	return func(client string) string { return masked(client) + "~" + hash(client)[:4] }, nil
+}
+
+// masked returns the beginning of a client's name.
+func masked(client string) string {
+	if addr, err := netip.ParseAddr(client); err == nil && addr.Is4() {
+		return client[:strings.LastIndexByte(client, '.')] + ".*"
+	}
+	if p, err := netip.ParsePrefix(client); err == nil {
+		if p, err = p.Addr().Prefix(min(p.Bits(), 48)); err == nil {
+			return p.String()
+		}
+	}
+	runes := []rune(client)
+	return string(runes[:min(3, len(runes)/2)]) + "*"
+}
+
+// progress returns a function that shows how much was read; nil if nobody looks.
+func progress(w io.Writer) func(read, total, lines int64) {
+	f, ok := w.(*os.File)
+	if !ok {
+		return nil
+	}
+	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return nil
+	}
+	began, shown := time.Now(), time.Now()
+	return func(read, total, lines int64) {
+		now := time.Now()
+		if now.Sub(shown) < 200*time.Millisecond {
+			return
+		}
+		shown = now
+		took := now.Sub(began)
+		line := fmt.Sprintf("%d lines, %.0f/s", lines, float64(lines)/took.Seconds())
+		if total > 0 && read > 0 {
+			left := time.Duration(float64(took) * float64(total-read) / float64(read))
+			line = fmt.Sprintf("%3d%%, %s, %s left", 100*read/total, line, left.Round(time.Second))
+		}
+		fmt.Fprintf(f, "\r%-60s\r", line)
+	}
+}
+
+// run replays, and writes the report.
+func (q *replayed) run(cmd *cobra.Command, o replay.Options) error {
+	var bounds []replay.Expectation
+	for _, text := range q.expect {
+		e, err := replay.ParseExpectation(text)
+		if err != nil {
+			return err
+		}
+		bounds = append(bounds, e)
+	}
+	report, err := replay.Run(cmd.Context(), o)
+	if err != nil {
+		return err
+	}
+	if err := q.write(cmd.Context(), cmd, report); err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range bounds {
+		errs = append(errs, e.Check(report))
+	}
+	if c := report.Check; c != nil {
+		switch {
+		case c.Compared == 0:
+			errs = append(errs, errors.New("--check found no verdict to compare; give an access log of sluice, or of nginx with $limit_req_status"))
+		case c.Agreed < c.Compared:
+			errs = append(errs, fmt.Errorf("%d of %d logged verdicts differ", c.Compared-c.Agreed, c.Compared))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// document is a report in its forms.
+type document interface {
+	Text(w io.Writer) error
+	WriteJSON(w io.Writer) error
+}
+
+// write writes a report in the forms that the flags name.
+func (q *fromLogs) write(ctx context.Context, cmd *cobra.Command, d document) error {
+	out := cmd.OutOrStdout()
+	if ctx.Err() != nil {
+		fmt.Fprintln(cmd.ErrOrStderr(), "interrupted: this is the part of the log that was read")
+	}
+	var errs []error
+	if q.json != "-" {
+		errs = append(errs, d.Text(out))
+	}
+	for _, f := range [...]struct {
+		name  string
+		write func(io.Writer) error
+	}{{q.json, d.WriteJSON}} {
+		switch f.name {
+		case "":
+		case "-":
+			errs = append(errs, f.write(out))
+		default:
+			errs = append(errs, writeFile(f.name, f.write))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// writeFile writes a file that only its owner can read, because it may have names of clients.
+func writeFile(name string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}

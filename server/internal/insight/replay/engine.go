@@ -1,0 +1,426 @@
+package replay
+
+import (
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/gate"
+	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/removal"
+	"github.com/sluicehq/sluice/memory"
+	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/insight/logs"
+)
+
+// outcome is what a policy did with a request.
+type outcome struct {
+	kind   kind
+	reason sluice.Reason
+	rule   int16 // the index of the rule that decided; -1 for none
+	near   bool  // a limit would perhaps have denied it if the times of the log were more exact
+	wait   int64 // in microseconds
+	excess excess
+}
+
+// excess describes a request that a limit does not let pass.
+type excess struct {
+	cost   int64
+	margin int64 // units by which the time of the log can change what the limit has left; 0 for another refusal
+	full   int64 // microseconds until the limit is full again
+}
+
+// kind is what becomes of a request.
+type kind uint8
+
+const (
+	allowed  kind = iota // passes
+	marked               // passes with a mark
+	delayed              // passes after a wait
+	degraded             // passes to a fallback, or gets the answer of a rule
+	denied               // is refused by a rule, or by the default
+	invalid              // is refused whatever the rules are, because services read it in different ways
+	waiting              // waits for a lease, so it is not known yet
+)
+
+// limited reports whether the rules limit the request.
+func (o *outcome) limited() bool { return o.kind == degraded || o.kind == denied }
+
+// action returns the action as access logs have it. Sluice's own log has a wait as allow.
+func (o *outcome) action() string {
+	switch o.kind {
+	case marked:
+		return policy.Mark.String()
+	case degraded:
+		return policy.Degrade.String()
+	case denied, invalid:
+		return policy.Deny.String()
+	default:
+		return policy.Allow.String()
+	}
+}
+
+// engine decides about records by one policy, as a server does.
+type engine struct {
+	policy   *policy.Policy
+	store    *memory.Store
+	gate     *gate.Gate
+	ip       *httplimit.ClientIP
+	decider  *httplimit.Decider
+	request  *request
+	now      int64
+	blur     time.Duration                     // requests began up to this time after their stamps
+	index    map[*policy.Rule]int              // of rules
+	rules    []ruleCount                       // by index
+	pressure bool                              // a rule depends on pressure
+	header   map[string]int                    // indices of headers of responses in Record.Values
+	events   events                            // what happens later
+	queues   map[limitKey][]*flight            // requests that wait for leases
+	waiting  map[queueKey]int                  // how many wait, by rule and by key
+	late     []resolution                      // outcomes of requests that waited
+	retries  bool                              // refused requests come back
+	attempt  int                               // of the current request
+	back     struct{ requests, limited int64 } // requests that came back
+	service  mean
+}
+
+// resolution is the outcome of a request that waited. The id is 0 for a request that came back.
+type resolution struct {
+	id      int64
+	outcome outcome
+}
+
+func (e *engine) resolved(id int64, o outcome) { e.late = append(e.late, resolution{id, o}) }
+
+// ruleCount counts what a rule did.
+type ruleCount struct {
+	requests int64 // that the rule matched
+	limited  int64 // that one of its limits did not let pass, also in shadow
+	delayed  int64
+	trial    int64 // that one of its candidates would not let pass
+	reasons  [16]int64
+	demand   series // requests
+	limits   series // limited
+}
+
+// mean is the mean duration of the requests that were handled.
+type mean struct{ sum, n int64 }
+
+func (m *mean) of() int64 { return m.sum / max(1, m.n) }
+
+// mostBytes bounds the memory of the states.
+const mostBytes = min(8<<30, math.MaxInt)
+
+func newEngine(p *Policy, o policy.Options, l *logs.Layout, assumed []Assumption, start int64) (*engine, error) {
+	e := &engine{now: start, blur: l.Blur, request: newRequest(l, assumed), queues: map[limitKey][]*flight{}, waiting: map[queueKey]int{}}
+	var err error
+	clock := func() int64 { return e.now }
+	if e.store, err = memory.New(memory.Options{MaxBytes: mostBytes, Stripes: 1, Clock: clock}); err != nil {
+		return nil, err
+	}
+	if e.gate, err = gate.New(e.store, gate.Options{Clock: clock}); err != nil {
+		return nil, err
+	}
+	o.Pressure = func(rule string) float64 { return e.gate.Pressure(rule) }
+	if e.policy, err = policy.New(o); err != nil {
+		return nil, err
+	}
+	e.ip, err = httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: p.Trusted, TrustUnix: p.TrustUnix, IPv6Prefix: p.IPv6Prefix})
+	if err != nil {
+		return nil, err
+	}
+	deciding := httplimit.PolicyOptions{
+		Policy: e.policy, Store: e.store, ClientIP: e.ip,
+		Removes: func(r *http.Request, name string) bool {
+			why := removal.Of(name)
+			return !why.FromClients(p.MethodOverride) && (!why.FromProxies() || !e.ip.TrustsPeer(r))
+		},
+		TrustMarks: func(r *http.Request) bool { return p.TrustMarks && e.ip.TrustsPeer(r) },
+		Attribute:  func(_ *http.Request, name string) (string, bool) { text, ok := e.request.values[name]; return text, ok },
+	}
+	if len(e.request.claims) > 0 || claims(e.request.fields) {
+		deciding.Claim = func(_ *http.Request, name string) (string, bool) { text, ok := e.request.claims[name]; return text, ok }
+	}
+	if len(e.request.values) == 0 && !attributes(e.request.fields) {
+		deciding.Attribute = nil
+	}
+	if e.decider, err = httplimit.NewPolicyDecider(deciding); err != nil {
+		return nil, err
+	}
+	e.index, e.header = map[*policy.Rule]int{}, map[string]int{}
+	for i, r := range e.policy.Rules() {
+		e.index[r] = i
+		e.rules = append(e.rules, ruleCount{})
+		e.pressure = e.pressure || usesPressure(&r.Match)
+		if r.Cost.Source == policy.CostResponseHeader {
+			e.header[r.Cost.Header] = l.Index(response, r.Cost.Header)
+		}
+	}
+	return e, nil
+}
+
+func claims(fields []field) bool     { return has(fields, "claim") }
+func attributes(fields []field) bool { return has(fields, "attribute") }
+
+func has(fields []field, from string) bool {
+	for i := range fields {
+		if fields[i].Source == from {
+			return true
+		}
+	}
+	return false
+}
+
+// usesPressure reports whether a match depends on the pressure on a rule.
+func usesPressure(m *policy.Match) bool {
+	if m.Pressure > 0 {
+		return true
+	}
+	for _, condition := range m.If {
+		if s, ok := condition.(interface{ Uses() (bool, []string) }); ok {
+			if _, rules := s.Uses(); len(rules) > 0 {
+				return true
+			}
+		}
+	}
+	for i := range m.Unless {
+		if usesPressure(&m.Unless[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// limitKey is a limit and a key, where requests wait for leases.
+type limitKey struct {
+	limit string
+	key   sluice.Key
+}
+
+// queueKey is where requests are counted that wait: in the queue of a rule, and in the part of a key.
+type queueKey struct {
+	rule string
+	key  sluice.Key
+	one  bool
+}
+
+// decide decides about a record. The id is for a request that waits: late has it with the outcome.
+func (e *engine) decide(rec *logs.Record, id int64, logged bool) outcome {
+	e.advance(rec.At)
+	e.now = max(e.now, rec.At)
+	e.attempt = 0
+	if !logged && rec.Duration >= 0 {
+		e.service.sum += rec.Duration
+		e.service.n++
+	}
+	return e.enter(rec, id, logged)
+}
+
+// enter decides about a request at this moment. A request that the log's own server has limited has no outcome of a service.
+func (e *engine) enter(rec *logs.Record, id int64, logged bool) outcome {
+	if !e.request.set(rec) {
+		return outcome{kind: invalid, rule: -1, reason: sluice.ReasonNever}
+	}
+	v := e.decider.Decide(&e.request.Request)
+	if v.Refused != nil {
+		return outcome{kind: invalid, rule: -1, reason: sluice.ReasonNever}
+	}
+	if e.pressure {
+		e.gate.Observe(&v)
+	}
+	e.count(&v)
+	later := false
+	for i := range v.Results {
+		r := &v.Results[i]
+		later = later || r.Charged() && (r.Request.Member != 0 || r.Settles()) || isDelayed(r)
+	}
+	o := e.outcome(&v)
+	if !later {
+		if o.kind == denied {
+			e.again(rec, logged, v.RetryAfter())
+		}
+		return o
+	}
+	f := &flight{engine: e, id: id, results: v.Results, began: e.now, service: rec.Duration, leased: math.MaxInt64}
+	f.end = policy.Outcome{Status: rec.Status, RequestBytes: max(0, rec.Received), ResponseBytes: max(0, rec.Sent), Unknown: logged}
+	if rec.Method == http.MethodHead {
+		f.end.ResponseBytes = 0
+	}
+	if logged {
+		f.service = e.service.of()
+	}
+	if len(e.header) > 0 {
+		values := rec.Values
+		f.end.Header = func(name string) (string, bool) {
+			if i, ok := e.header[name]; ok && i >= 0 && values[i] != logs.Missing {
+				return values[i], true
+			}
+			return "", false
+		}
+	}
+	f.hold()
+	if o.kind == denied {
+		f.release(e.store.Cancel) // rules in shadow are charged even then
+		e.again(rec, logged, v.RetryAfter())
+		return o
+	}
+	if late := f.queue(); late != nil {
+		return e.refuse(f, late, rec)
+	}
+	f.outcome, f.attempt = o, e.attempt
+	if e.retries && len(f.queued) > 0 {
+		f.rec = clone(rec)
+	}
+	if f.turn > 0 {
+		e.events.add(e.now+f.turn, f, begins)
+		if f.pending = len(f.leases) > 0; f.pending {
+			o.kind = waiting
+		} else if o.kind == allowed {
+			o.kind, o.wait = delayed, f.turn
+		}
+		return o
+	}
+	return f.begin()
+}
+
+// refuse gives back the charges of a request that cannot wait.
+func (e *engine) refuse(f *flight, r *policy.LimitResult, rec *logs.Record) outcome {
+	f.undo()
+	i := e.index[r.Rule]
+	e.rules[i].limit(e.now, sluice.ReasonLimited)
+	if rec != nil {
+		e.again(rec, f.end.Unknown, max(time.Second, r.Decision.Delay))
+	}
+	return outcome{kind: denied, rule: int16(i), reason: sluice.ReasonLimited}
+}
+
+// mostAttempts bounds how often a refused request comes.
+const mostAttempts = 5
+
+// again lets a refused request come back, if clients retry.
+func (e *engine) again(rec *logs.Record, logged bool, after time.Duration) {
+	if !e.retries || after <= 0 || e.attempt+1 >= mostAttempts {
+		return
+	}
+	if e.attempt == 0 {
+		rec = clone(rec)
+	}
+	e.events.add(e.now+int64(after/time.Microsecond), &flight{rec: rec, attempt: e.attempt + 1, end: policy.Outcome{Unknown: logged}}, returns)
+}
+
+// returned decides about a request that came back.
+func (e *engine) returned(f *flight) {
+	e.attempt = f.attempt
+	o := e.enter(f.rec, 0, f.end.Unknown)
+	e.back.requests++
+	if o.limited() {
+		e.back.limited++
+	}
+}
+
+// clone returns a record that keeps nothing of the log's text.
+func clone(rec *logs.Record) *logs.Record {
+	c := *rec
+	for _, text := range [...]*string{&c.Client, &c.Method, &c.Target, &c.Host} {
+		*text = strings.Clone(*text)
+	}
+	c.Values = slices.Clone(c.Values)
+	for i := range c.Values {
+		c.Values[i] = strings.Clone(c.Values[i])
+	}
+	c.Verdict = logs.Verdict{}
+	return &c
+}
+
+// isDelayed reports whether a request must wait for a limit.
+func isDelayed(r *policy.LimitResult) bool {
+	return r.Decision.Delay > 0 && r.Decision.Allowed && !r.Request.Shadow && r.Role == policy.RoleEnforced
+}
+
+// count counts what the rules decided.
+func (e *engine) count(v *policy.Verdict) {
+	last, limited := -1, -1
+	for i := range v.Results {
+		m := &v.Results[i]
+		at, ok := e.index[m.Rule]
+		if !ok {
+			continue
+		}
+		c := &e.rules[at]
+		if at != last {
+			c.requests++
+			c.demand.add(e.now, 1)
+		}
+		switch {
+		case m.Decision.Allowed:
+			if at != last && isDelayed(m) {
+				c.delayed++
+			}
+		case m.Role == policy.RoleCandidate:
+			c.trial++
+		case at != limited:
+			c.limit(e.now, m.Decision.Reason)
+			limited = at
+		}
+		last = at
+	}
+	if v.Missing != nil && v.Rule != nil {
+		c := &e.rules[e.index[v.Rule]]
+		c.requests++
+		c.demand.add(e.now, 1)
+		c.limit(e.now, v.Reason)
+	}
+}
+
+// limit counts a request that a rule limits.
+func (c *ruleCount) limit(now int64, why sluice.Reason) {
+	c.limited++
+	c.limits.add(now, 1)
+	c.reasons[int(why)%len(c.reasons)]++
+}
+
+// outcome returns what becomes of a request, as far as it is known.
+func (e *engine) outcome(v *policy.Verdict) outcome {
+	o := outcome{rule: -1, reason: v.Reason}
+	rule := v.Rule
+	switch v.Action {
+	case policy.Deny:
+		o.kind = denied
+	case policy.Degrade:
+		o.kind, rule = degraded, v.Degrade
+	case policy.Mark:
+		o.kind, rule = marked, v.Mark
+	}
+	if rule != nil && o.kind != allowed {
+		o.rule = int16(e.index[rule])
+	}
+	if e.blur >= time.Second {
+		e.bound(v, &o)
+	}
+	return o
+}
+
+// bound finds out whether more exact times of the log could change an outcome. The times of two requests can be further
+// apart or closer by the blur, and then a limit gives more or less by what its rate gives in this time.
+func (e *engine) bound(v *policy.Verdict, o *outcome) {
+	for i := range v.Results {
+		m := &v.Results[i]
+		if m.Role != policy.RoleEnforced && m.Role != policy.RoleAdvisory || m.Listed != policy.NotListed || m.Request.Limit == nil {
+			continue
+		}
+		rate := m.Request.Limit.Rate()
+		if rate.IsZero() {
+			continue
+		}
+		margin := 1 + int64(float64(rate.Count())*float64(e.blur)/float64(rate.Period()))
+		switch why := m.Decision.Reason; {
+		case m.Decision.Allowed:
+			o.near = o.near || m.Decision.Remaining < margin
+		case o.excess.cost == 0 && (why == sluice.ReasonLimited || why == sluice.ReasonTooSoon):
+			o.excess = excess{m.Request.Cost, margin, int64(m.Decision.ResetAfter / time.Microsecond)}
+		}
+	}
+}

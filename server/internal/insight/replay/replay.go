@@ -1,0 +1,302 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/insight/logs"
+)
+
+// Logged says what a request means that the log's own server has limited.
+type Logged string
+
+// What requests mean that the log has with status 429, or with a verdict that limits them.
+const (
+	Demand   Logged = "demand"   // a request like others
+	Collapse Logged = "collapse" // a request; repetitions within a minute are left out
+	Drop     Logged = "drop"     // it is left out
+)
+
+// Options configure a replay.
+type Options struct {
+	Policy  *Policy      // required
+	Against *Policy      // the policy before it; nil for none
+	Logs    logs.Options // Wanted is filled in
+	Assumed []Assumption
+	Client  logs.Name // what distinguishes clients: a header, cookie or parameter; empty for the address
+	Logged  Logged    // default: Demand
+	Retry   bool      // refused requests come back after the time that their answer has
+	Check   bool      // compare the log's verdicts with the policy's
+	Names   func(client string) string
+	// Progress is called from time to time. Default: not at all.
+	Progress func(read, total, lines int64)
+
+	seen func(rec *logs.Record, o *outcome) // for tests: gets each request
+}
+
+// batchSize is how many records are decided at once.
+const batchSize = 512
+
+// batch are records, and what was decided about them.
+type batch struct {
+	records [batchSize]logs.Record
+	n       int
+	first   int64 // the id of the first
+	leftOut int64
+	stats   logs.Stats // after the last of them
+	clients [batchSize]string
+	lanes   [][batchSize]outcome // of each engine
+	late    [][]resolution       // of each engine
+}
+
+// run is a replay that is under way.
+type run struct {
+	o       Options
+	layout  *logs.Layout
+	engines []*engine // of the policy and, if there is one, of the policy before it
+	against int       // the index of the engine of the policy before; 0 for none
+	client  identity
+	repeats repeats
+	tally   tally
+	seen    seen            // room for the current request
+	open    map[int64]*seen // requests that wait
+}
+
+// Run replays a log. If the context ends, it returns the report of what was read until then.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	if o.Logged == "" {
+		o.Logged = Demand
+	}
+	wanted, err := o.Policy.Wanted()
+	if err != nil {
+		return nil, err
+	}
+	if o.Against != nil {
+		more, err := o.Against.Wanted()
+		if err != nil {
+			return nil, err
+		}
+		wanted = append(wanted, more...)
+	}
+	if o.Client.Source != "" {
+		wanted = append(wanted, o.Client)
+	}
+	o.Logs.Wanted = wanted
+	reader, err := logs.Open(o.Logs)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{o: o, layout: reader.Layout(), open: map[int64]*seen{}}
+	r.client = newIdentity(&o, r.layout)
+	r.tally.init(r)
+	err = r.read(ctx, reader)
+	stats := reader.Stats()
+	if err := errors.Join(err, reader.Err(), reader.Close()); err != nil {
+		return nil, err
+	}
+	return r.report(&stats), nil
+}
+
+// start makes the engines. Their time begins with the first record.
+func (r *run) start(at int64) error {
+	cover := &coverage{r.layout, r.o.Assumed}
+	add := func(p *Policy, o policy.Options) error {
+		e, err := newEngine(p, o, r.layout, r.o.Assumed, at)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.Name, err)
+		}
+		e.retries = r.o.Retry
+		r.engines = append(r.engines, e)
+		return nil
+	}
+	o, left, err := cover.within(r.o.Policy.Options)
+	if err != nil {
+		return err
+	}
+	r.tally.unevaluated = left
+	if err := add(r.o.Policy, o); err != nil {
+		return err
+	}
+	if a := r.o.Against; a != nil {
+		old, left, err := cover.within(a.Options)
+		if err != nil {
+			return err
+		}
+		r.against, r.tally.unevaluatedOld = len(r.engines), left
+		if err := add(a, old); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read replays all records. One goroutine reads, one decides, and this one counts.
+func (r *run) read(ctx context.Context, reader *logs.Reader) error {
+	empty, full, decided := make(chan *batch, 4), make(chan *batch, 2), make(chan *batch, 2)
+	for range cap(empty) {
+		empty <- new(batch)
+	}
+	var working sync.WaitGroup
+	defer working.Wait()
+	defer close(empty)
+	working.Go(func() {
+		defer close(full)
+		for b := range empty {
+			for b.n = 0; b.n < batchSize && ctx.Err() == nil && reader.Next(&b.records[b.n]); b.n++ {
+			}
+			if b.n == 0 {
+				return
+			}
+			b.stats = reader.Stats()
+			full <- b
+		}
+	})
+	var failed error // of start; read when decided is closed
+	working.Go(func() {
+		defer close(decided)
+		next := int64(1)
+		for b := range full {
+			if r.engines == nil && failed == nil {
+				failed = r.start(b.records[0].At)
+			}
+			if failed != nil {
+				empty <- b
+				continue
+			}
+			b.first = next
+			r.decideAll(b)
+			next += int64(b.n)
+			decided <- b
+		}
+		if r.engines == nil && failed == nil {
+			failed = r.start(0)
+		}
+	})
+	for b := range decided {
+		r.count(b)
+		if r.o.Progress != nil {
+			r.o.Progress(b.stats.Read, b.stats.Total, b.stats.Lines)
+		}
+		empty <- b
+	}
+	for lane, e := range r.engines {
+		e.advance(e.now + int64(time.Hour/time.Microsecond)) // what still waits
+		r.settle(lane, e.late)
+	}
+	return failed
+}
+
+// decideAll decides about a batch by all engines.
+func (r *run) decideAll(b *batch) {
+	if r.o.Logged != Demand {
+		r.leaveOut(b)
+	}
+	if b.lanes == nil {
+		b.lanes, b.late = make([][batchSize]outcome, len(r.engines)), make([][]resolution, len(r.engines))
+	}
+	var deciding sync.WaitGroup
+	for lane, e := range r.engines[1:] {
+		deciding.Go(func() { r.decide(b, lane+1, e) })
+	}
+	r.decide(b, 0, r.engines[0])
+	deciding.Wait()
+}
+
+// decide decides about a batch by one engine.
+func (r *run) decide(b *batch, lane int, e *engine) {
+	out := &b.lanes[lane]
+	for i := range b.n {
+		rec := &b.records[i]
+		out[i] = e.decide(rec, b.first+int64(i), isLimited(rec))
+		if lane == 0 {
+			b.clients[i] = r.client.of(e, rec)
+		}
+	}
+	b.late[lane], e.late = e.late, b.late[lane][:0]
+}
+
+// isLimited reports whether the log's own server has limited a request.
+func isLimited(rec *logs.Record) bool {
+	return rec.Status == http.StatusTooManyRequests || rec.Verdict.Action == "deny" || rec.Verdict.Action == "degrade"
+}
+
+// leaveOut removes the requests that Options.Logged leaves out.
+func (r *run) leaveOut(b *batch) {
+	kept := 0
+	for i := range b.n {
+		rec := &b.records[i]
+		switch limited := isLimited(rec); {
+		case limited && r.o.Logged == Drop, r.o.Logged == Collapse && r.repeats.has(rec, limited):
+			b.leftOut++
+			continue
+		}
+		if kept != i {
+			b.records[kept] = *rec
+		}
+		kept++
+	}
+	b.n = kept
+}
+
+// count counts what was decided about a batch.
+func (r *run) count(b *batch) {
+	r.tally.leftOut += b.leftOut
+	b.leftOut = 0
+	s := &r.seen
+	for i := range b.n {
+		s.rec, s.client = &b.records[i], b.clients[i]
+		for lane := range r.engines {
+			s.out[lane] = b.lanes[lane][i]
+		}
+		if !s.waits(len(r.engines)) {
+			r.tally.add(s)
+			continue
+		}
+		kept := seen{clone(s.rec), strings.Clone(s.client), s.out}
+		kept.rec.Verdict = logs.Verdict{Action: strings.Clone(s.rec.Verdict.Action), Rule: strings.Clone(s.rec.Verdict.Rule)}
+		r.open[b.first+int64(i)] = &kept
+	}
+	for lane := range r.engines {
+		r.settle(lane, b.late[lane])
+	}
+}
+
+// settle counts the requests whose wait has ended.
+func (r *run) settle(lane int, late []resolution) {
+	for _, l := range late {
+		s := r.open[l.id]
+		if s == nil {
+			continue // it came back, and was counted at once
+		}
+		if s.out[lane] = l.outcome; !s.waits(len(r.engines)) {
+			r.tally.add(s)
+			delete(r.open, l.id)
+		}
+	}
+}
+
+// mostEngines are the policy, and the policy before it.
+const mostEngines = 2
+
+// seen is a request, and what was decided about it by each engine.
+type seen struct {
+	rec    *logs.Record
+	client string
+	out    [mostEngines]outcome
+}
+
+// waits reports whether an outcome is not known yet.
+func (s *seen) waits(engines int) bool {
+	for i := range engines {
+		if s.out[i].kind == waiting {
+			return true
+		}
+	}
+	return false
+}

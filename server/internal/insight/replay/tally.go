@@ -1,0 +1,230 @@
+package replay
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluicehq/sluice/server/internal/insight/logs"
+)
+
+// tally counts what was decided.
+type tally struct {
+	run                         *run
+	unevaluated, unevaluatedOld []Unevaluated
+	leftOut                     int64
+
+	from, to                          int64
+	kinds                             [waiting]int64
+	old, logged                       int64 // requests that the policy before has limited, and the log's own server
+	newly, freed                      int64 // requests
+	matrix                            [2][2][2]int64
+	clients                           clients
+	limited                           map[uint32]*limitedClient
+	endpoints                         map[string]*endpoint
+	demand, passed, passedOld, inLogs series
+	check                             Check
+	unnamed                           int64 // requests without a client
+	blind                             int64 // requests that the log's server has limited, so that nothing is known of their handling
+}
+
+// limitedClient is a client of which requests were limited.
+type limitedClient struct {
+	name        string
+	rule        int16
+	first, last int64
+	demand      series
+	limits      series
+
+	units int64 // that were refused since its limit was last full
+	full  int64 // when the limit is full again
+}
+
+// exceed counts the units of a limited request. It reports whether the client is limited whatever the fractions of the
+// log's seconds were: if it wanted more, while the limit was never full, than more exact times could have given.
+func (l *limitedClient) exceed(at int64, o *outcome) bool {
+	x := &o.excess
+	if x.margin == 0 {
+		return true // not by a number
+	}
+	if at >= l.full {
+		l.units = 0
+	}
+	l.units += x.cost
+	l.full = max(l.full, at+x.full)
+	return l.units-x.cost >= x.margin
+}
+
+// endpoint is a method and a path.
+type endpoint struct{ requests, limited int64 }
+
+// The bounds of what is kept by name. What comes later is counted without its name.
+const (
+	mostLimited   = 100_000
+	mostTimelines = 1_000
+	mostEndpoints = 5_000
+)
+
+func (t *tally) init(r *run) {
+	t.run, t.clients = r, newClients()
+	t.limited, t.endpoints = map[uint32]*limitedClient{}, map[string]*endpoint{}
+}
+
+// add counts a request.
+func (t *tally) add(s *seen) {
+	r, rec, out := t.run, s.rec, &s.out[0]
+	if r.o.seen != nil {
+		r.o.seen(rec, out)
+	}
+	logged := isLimited(rec)
+	at := rec.At
+	if t.demand.cells == nil {
+		t.from = at
+	}
+	t.from, t.to = min(t.from, at), max(t.to, at)
+	t.kinds[out.kind]++
+	t.demand.add(at, 1)
+	limited, before := out.limited(), logged
+	if !limited {
+		t.passed.add(at, 1)
+	}
+	old := false
+	if r.against > 0 {
+		old = s.out[r.against].limited()
+		before = old
+		if old {
+			t.old++
+		} else {
+			t.passedOld.add(at, 1)
+		}
+	}
+	if logged {
+		t.logged++
+		t.inLogs.add(at, 1)
+		if limited == false {
+			t.blind++
+		}
+	}
+	switch {
+	case limited && !before:
+		t.newly++
+	case before && !limited:
+		t.freed++
+	}
+	t.matrix[bit(old)][bit(limited)][bit(logged)]++
+	t.endpoint(rec, limited)
+	t.client(s, limited, old, logged)
+	if r.o.Check && rec.Verdict.Action != "" {
+		t.check.add(t, rec, out)
+	}
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// client counts a request of a client.
+func (t *tally) client(s *seen, limited, old, logged bool) {
+	if s.client == "" {
+		t.unnamed++
+		return
+	}
+	number := t.clients.of(s.client)
+	c := &t.clients.all[number]
+	c.requests++
+	c.old += uint32(bit(old))
+	c.logged += uint32(bit(logged))
+	c.near = c.near || s.out[0].near
+	l := t.limited[number]
+	if !limited {
+		if l != nil && l.demand.cells != nil {
+			l.demand.add(s.rec.At, 1)
+		}
+		return
+	}
+	c.limited++
+	if l == nil {
+		if len(t.limited) >= mostLimited {
+			return
+		}
+		l = &limitedClient{name: strings.Clone(s.client), rule: s.out[0].rule, first: s.rec.At}
+		t.limited[number] = l
+	}
+	l.last = s.rec.At
+	c.sure = l.exceed(s.rec.At, &s.out[0]) || c.sure
+	if len(t.limited) <= mostTimelines || l.limits.cells != nil {
+		l.demand.add(s.rec.At, 1)
+		l.limits.add(s.rec.At, 1)
+	}
+}
+
+// endpoint counts a request to a method and a path.
+func (t *tally) endpoint(rec *logs.Record, limited bool) {
+	path, _, _ := strings.Cut(rec.Target, "?")
+	const most = 200
+	if len(path) > most {
+		path = path[:most]
+	}
+	var room [most + 32]byte
+	name := append(append(append(room[:0], rec.Method...), ' '), path...)
+	e := t.endpoints[string(name)]
+	if e == nil {
+		if len(t.endpoints) >= mostEndpoints {
+			name = append(room[:0], otherEndpoints...)
+			e = t.endpoints[otherEndpoints]
+		}
+		if e == nil {
+			e = &endpoint{}
+			t.endpoints[string(name)] = e
+		}
+	}
+	e.requests++
+	if limited {
+		e.limited++
+	}
+}
+
+const otherEndpoints = "other paths"
+
+// Check compares a log's verdicts with the policy's.
+type Check struct {
+	Compared    int64          `json:"compared"`     // lines with a verdict of a rule that was evaluated
+	Agreed      int64          `json:"agreed"`       //
+	NotCompared int64          `json:"not_compared"` // lines of rules that were not evaluated
+	Examples    []Disagreement `json:"examples"`     // the first disagreements
+}
+
+// Disagreement is a line whose verdict is another one in the replay.
+type Disagreement struct {
+	File   string `json:"file"`
+	Line   int32  `json:"line"`
+	Logged string `json:"logged"`
+	Replay string `json:"replay"`
+	Rule   string `json:"rule"` // of the log
+}
+
+// add compares the verdict of a line.
+func (c *Check) add(t *tally, rec *logs.Record, out *outcome) {
+	if slices.ContainsFunc(t.unevaluated, func(u Unevaluated) bool { return !u.Class && u.Name == rec.Verdict.Rule }) {
+		c.NotCompared++
+		return
+	}
+	c.Compared++
+	got := out.action()
+	if got == rec.Verdict.Action {
+		c.Agreed++
+		return
+	}
+	if len(c.Examples) < 5 {
+		c.Examples = append(c.Examples, Disagreement{
+			File: t.run.o.Logs.Files[rec.File], Line: rec.Line,
+			Logged: strings.Clone(rec.Verdict.Action), Replay: got, Rule: strings.Clone(rec.Verdict.Rule),
+		})
+	}
+}
+
+// timeOf returns a time in microseconds of Unix time.
+func timeOf(at int64) time.Time { return time.UnixMicro(at).UTC() }
