@@ -6,22 +6,21 @@ import (
 	"fmt"
 )
 
-// A field is a member of an object that decides, and where its value goes: a *string, *int64, *bool or *span. A member that
-// is missing or null changes nothing, except that a *span gets null too.
+// A field is a member of an object that decides, and where its value goes: a *string, *int64, *bool or *span, or the fields
+// inside its object. A member that is missing or null changes nothing, except that a *span gets null too.
 type field struct {
-	name string
-	to   any
+	name   string
+	to     any
+	inside []field
+	alias  string // another name of the member, or ""
 }
 
 // span is a value in a text of JSON: the bytes from start to end. The zero value is a member that is missing.
 type span struct{ start, end int }
 
-// given reports whether there is a value in the text, other than null.
-func (s span) given(text []byte) bool { return s.end > 0 && text[s.start] != 'n' }
-
 // readFields reads fields of the object that begins at text[at]. The text is valid JSON. parent begins the names in errors.
 // Services decide differently about a name that appears twice, or with other letters in upper case, so it is ErrAmbiguous.
-func readFields(text []byte, at int, parent string, fields ...field) error {
+func readFields(text []byte, at int, parent string, fields []field) error {
 	var found uint64
 	for i := skipSpace(text, at+1); text[i] != '}'; {
 		end := skipValue(text, i)
@@ -35,87 +34,75 @@ func readFields(text []byte, at int, parent string, fields ...field) error {
 		}
 		start := skipSpace(text, skipSpace(text, end)+1)
 		i = skipValue(text, start)
-		for k, field := range fields {
-			if !bytes.EqualFold(name, []byte(field.name)) {
+		for k, f := range fields {
+			if !bytes.EqualFold(name, []byte(f.name)) && (f.alias == "" || !bytes.EqualFold(name, []byte(f.alias))) {
 				continue
 			}
-			if string(name) != field.name {
-				return fmt.Errorf("%w: member %q has other letters in upper case; write %q", ErrAmbiguous, parent+string(name), parent+field.name)
+			if string(name) != f.name && string(name) != f.alias {
+				return fmt.Errorf("%w: member %q has other letters in upper case; write %q", ErrAmbiguous, parent+string(name), parent+f.name)
 			}
 			if found&(1<<k) != 0 {
-				return fmt.Errorf("%w: member %q appears twice; write it once", ErrAmbiguous, parent+field.name)
+				return fmt.Errorf("%w: member %q appears twice; write it once", ErrAmbiguous, parent+f.name)
 			}
 			found |= 1 << k
-			if err := field.set(text, span{start, i}, parent); err != nil {
+			if err := f.read(text, span{start, i}, parent); err != nil {
 				return err
 			}
 		}
-		if i = skipSpace(text, i); text[i] == ',' {
-			i = skipSpace(text, i+1)
-		}
+		i = skipComma(text, i)
 	}
 	return nil
 }
 
-// set sets the field to a value. The error names the member and what to write.
-func (f field) set(text []byte, value span, parent string) error {
-	if to, isSpan := f.to.(*span); isSpan {
+// read reads a value into the field. The error names the member and what to write.
+func (f field) read(text []byte, value span, parent string) error {
+	raw, want, ok := text[value.start:value.end], "", false
+	to, isSpan := f.to.(*span)
+	switch {
+	case isSpan:
 		*to = value
 		return nil
-	}
-	if !value.given(text) {
+	case raw[0] == 'n':
 		return nil
+	case f.inside != nil && raw[0] == '{':
+		return readFields(text, value.start, parent+f.name+".", f.inside)
 	}
-	raw, want, ok := text[value.start:value.end], "", false
 	switch to := f.to.(type) {
+	case nil:
+		want = "an object"
 	case *string:
-		want = "a string"
-		if ok = raw[0] == '"'; ok {
-			ok = json.Unmarshal(raw, to) == nil
-		}
+		want, ok = "a string", raw[0] == '"' && json.Unmarshal(raw, to) == nil
 	case *int64:
 		want = "a whole number of at least 0"
 		*to, ok = parseCount(raw)
 	case *bool:
-		want = "true or false"
-		*to = raw[0] == 't'
+		want, *to = "true or false", raw[0] == 't'
 		ok = *to || raw[0] == 'f'
 	}
-	if !ok {
-		return fmt.Errorf("modelusage: member %q is %s; write %s", parent+f.name, kindOf(raw), want)
-	}
-	return nil
-}
-
-// readObject reads fields of the object that a member has as its value. It reads nothing if the member is missing or null.
-func readObject(text []byte, name string, value span, fields ...field) error {
-	switch {
-	case !value.given(text):
+	if ok {
 		return nil
-	case text[value.start] != '{':
-		return fmt.Errorf("modelusage: member %q is %s; write an object", name, kindOf(text[value.start:]))
 	}
-	return readFields(text, value.start, name+".", fields...)
+	return fmt.Errorf("modelusage: member %q is %s; write %s", parent+f.name, kindOf(raw), want)
 }
 
-// kindOf names the kind of a value for errors. It returns short numbers as they are, and no texts: they may be secret.
+// kindOf returns the kind of a value for errors. It returns short numbers as they are, and no texts: they may be secret.
 func kindOf(value []byte) string {
-	switch value[0] {
-	case '"':
-		return "a string"
-	case '{':
-		return "an object"
-	case '[':
-		return "an array"
-	case 't', 'f':
-		return "true or false"
-	case 'n':
-		return "null"
+	kinds := map[byte]string{'"': "a string", '{': "an object", '[': "an array", 't': "true", 'f': "false", 'n': "null"}
+	if kind := kinds[value[0]]; kind != "" {
+		return kind
 	}
 	if end := skipValue(value, 0); end <= longestCount {
 		return string(value[:end])
 	}
 	return "a number with too many digits"
+}
+
+// skipComma returns the index of the element or member after a value that ends at text[i], or of the end of its array or object.
+func skipComma(text []byte, i int) int {
+	if i = skipSpace(text, i); text[i] == ',' {
+		i = skipSpace(text, i+1)
+	}
+	return i
 }
 
 // skipSpace returns the index of the first byte at or after text[i] that is not white space.

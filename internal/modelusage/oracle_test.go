@@ -199,36 +199,21 @@ func takeUsage(f Format, usage any, said map[string]int64) {
 	}
 }
 
-// countOf is the definition of parseCount for a number of JSON.
+// countOf is the definition of parseCount for a number of JSON: the nearest float64.
 func countOf(number string) (int64, bool) {
-	if len(number) > 64 {
+	if len(number) > longestCount {
 		return 0, false
 	}
-	// The library computes the power, so it must not have many digits.
-	if i := strings.IndexAny(number, "eE"); i >= 0 {
-		power, ok := new(big.Int).SetString(strings.TrimPrefix(number[i+1:], "+"), 10)
-		if !ok {
-			return 0, false
-		}
-		if power.CmpAbs(big.NewInt(500)) > 0 {
-			mantissa, _ := new(big.Rat).SetString(number[:i])
-			switch {
-			case mantissa.Sign() == 0:
-				return 0, true
-			case mantissa.Sign() < 0 || power.Sign() < 0:
-				return 0, false
-			}
-			return Most, true
-		}
+	var value float64
+	if json.Unmarshal([]byte(number), &value) != nil {
+		// The power is beyond the range of a float64.
+		return map[bool]int64{true: Most}[number[0] != '-'], number[0] != '-'
 	}
-	n, ok := new(big.Rat).SetString(number)
-	if !ok || n.Sign() < 0 || !n.IsInt() {
+	n, accuracy := big.NewFloat(value).Int64()
+	if accuracy != big.Exact && value < Most || value < 0 {
 		return 0, false
 	}
-	if n.Cmp(big.NewRat(Most, 1)) > 0 {
-		return Most, true
-	}
-	return n.Num().Int64(), true
+	return min(n, Most), true
 }
 
 // disjoint returns the usage that counts of a format amount to.

@@ -1,22 +1,24 @@
 package modelusage
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/hex"
+)
 
 // The states of a reader: what comes next in its text.
 const (
-	atValue   = iota // a value
-	atElement        // a value, or the end of an empty array
-	atFirst          // the first name of an object, or its end
-	atName           // a name of an object
-	inName           // the rest of a name
-	atColon          // the colon behind a name
-	inText           // the rest of a text
-	inScalar         // the rest of a number, true, false or null
-	inSkipped        // the rest of an array or object that does not count
-	inSkippedText
-	atNext   // a comma, or the end of the array or object
-	atEnd    // nothing
-	isBroken // the text is not JSON
+	atValue       = iota // a value
+	atFirst              // the first name of an object, the first element of an array, or the end
+	atName               // a name of an object
+	atColon              // the colon behind a name
+	atNext               // a comma, or the end of the array or object
+	atEnd                // nothing
+	inName               // the rest of a name
+	inText               // the rest of a text
+	inScalar             // the rest of a number, true, false or null
+	inSkipped            // the rest of an array or object that does not count
+	inSkippedText        // the rest of a text in it
+	isBroken             // the text is not JSON
 )
 
 // maxDepth is the largest depth of a member that counts, with the arrays around it.
@@ -75,66 +77,54 @@ func (r *reader) write(p []byte) {
 		switch r.state {
 		case inName, inText, inSkippedText:
 			i = r.readText(p, i)
-			continue
-		case inSkipped:
-			i = r.skip(p, i)
-			continue
 		case inScalar:
 			i = r.readScalar(p, i)
-			continue
+		case inSkipped:
+			i = r.skip(p, i)
 		case isBroken:
 			return
-		}
-		c := p[i]
-		i++
-		if isSpace(c) {
-			continue
-		}
-		switch r.state {
-		case atName, atFirst:
-			switch {
-			case c == '"':
-				r.begin(inName, true)
-			case c == '}' && r.state == atFirst:
-				r.pop()
-			default:
-				r.fail()
-			}
-		case atColon:
-			r.state = atValue
-			if c != ':' {
-				r.fail()
-			}
-		case atNext:
-			top := &r.frames[r.depth-1]
-			switch {
-			case c == ',' && top.list:
-				r.state, r.next = atValue, top.member
-			case c == ',':
-				r.state = atName
-			case c == '}' && !top.list || c == ']' && top.list:
-				r.pop()
-			default:
-				r.fail()
-			}
-		case atElement:
-			if c == ']' {
-				if r.frames[r.depth-1].member.meaning == isChoices {
-					r.document.choiceless = true
-				}
-				r.pop()
-				continue
-			}
-			if r.frames[r.depth-1].member.meaning == isChoices {
-				r.document.choice = true
-			}
-			r.value(c)
-		case atValue:
-			r.value(c)
 		default:
-			r.fail()
+			if !isSpace(p[i]) {
+				r.readMark(p[i])
+			}
+			i++
 		}
 	}
+}
+
+// readMark reads the byte that begins a name or value, or is between them.
+func (r *reader) readMark(c byte) {
+	top := &r.frames[max(0, r.depth-1)]
+	switch r.state {
+	case atValue:
+		r.value(c)
+		return
+	case atColon:
+		if c == ':' {
+			r.state = atValue
+			return
+		}
+	case atFirst, atName, atNext:
+		switch {
+		case c == '}' && !top.list && r.state != atName, c == ']' && top.list:
+			r.pop()
+			return
+		case c == ',' && r.state == atNext && top.list:
+			r.state, r.next = atValue, top.member
+			return
+		case c == ',' && r.state == atNext:
+			r.state = atName
+			return
+		case r.state == atFirst && top.list:
+			r.document.choice = r.document.choice || top.member.meaning == isChoices
+			r.value(c)
+			return
+		case c == '"' && r.state != atNext:
+			r.begin(inName, true)
+			return
+		}
+	}
+	r.fail()
 }
 
 // value begins a value with its first byte.
@@ -151,7 +141,7 @@ func (r *reader) value(c byte) {
 		}
 		r.push(atFirst, frame{r.next, false})
 	case c == '[' && r.next != nil && r.next.list && !inList:
-		r.push(atElement, frame{r.next, true})
+		r.push(atFirst, frame{r.next, true})
 	case r.depth == 0:
 		r.fail()
 	case c == '{' || c == '[':
@@ -184,6 +174,9 @@ func (r *reader) push(state uint8, f frame) {
 func (r *reader) pop() {
 	r.depth--
 	top := r.frames[r.depth]
+	if r.state == atFirst && top.member.meaning == isChoices {
+		r.document.choiceless = true
+	}
 	if top.member.meaning == isUsage && r.usage.said != 0 {
 		if !r.merges {
 			r.latest = counts{}
@@ -210,29 +203,29 @@ func (r *reader) readText(p []byte, i int) int {
 		r.escaped = false
 		i++
 	}
-	for {
-		if i = textEnd(p, i); i >= len(p) {
-			r.keep(p[start:])
-			return len(p)
-		}
-		if p[i] == '"' {
-			break
-		}
-		if i += 2; i > len(p) {
-			r.escaped = true
-			r.keep(p[start:])
-			return len(p)
-		}
+	i = textEnd(p, i)
+	plain := r.length == 0 && i < len(p) && p[i] == '"'
+	for i < len(p) && p[i] == '\\' {
+		i = textEnd(p, i+2)
 	}
-	r.keep(p[start:i])
+	if i >= len(p) {
+		r.escaped = i > len(p)
+		r.keep(p[start:])
+		return len(p)
+	}
+	text := p[start:i]
+	if !plain {
+		r.keep(text)
+		text = r.text()
+	}
 	switch r.state {
 	case inName:
-		r.state, r.next = atColon, r.lookUp(r.text())
+		r.state, r.next = atColon, r.lookUp(text)
 	case inSkippedText:
 		r.state = inSkipped
 	default:
 		r.state = atNext
-		if r.keeps && r.next.meaning == isFinish || r.keeps && r.next.meaning == isType && endsStream(r.text()) {
+		if r.keeps && (r.next.meaning == isFinish || r.next.meaning == isType && endsStream(text)) {
 			r.document.finish = true
 		}
 	}
@@ -265,17 +258,8 @@ func (r *reader) skip(p []byte, i int) int {
 		i++
 		switch c {
 		case '"':
-			for end := textEnd(p, i); ; end = textEnd(p, end+2) {
-				if end >= len(p) {
-					r.begin(inSkippedText, false)
-					r.escaped = end > len(p)
-					return len(p)
-				}
-				if p[end] == '"' {
-					i = end + 1
-					break
-				}
-			}
+			r.begin(inSkippedText, false)
+			return i
 		case '{', '[':
 			r.skipped++
 		case '}', ']':
@@ -314,30 +298,19 @@ func (r *reader) text() []byte {
 	for ; i < len(text); i++ {
 		c := text[i]
 		if c == '\\' {
-			if i+6 > len(text) || string(text[i:i+4]) != `\u00` {
+			var code [2]byte
+			if i+6 > len(text) || text[i+1] != 'u' {
 				return nil
 			}
-			high, low := hexDigit(text[i+4]), hexDigit(text[i+5])
-			if high > 7 || low > 15 {
+			if _, err := hex.Decode(code[:], text[i+2:i+6]); err != nil || code[0] != 0 {
 				return nil
 			}
-			c = high<<4 | low
+			c = code[1]
 			i += 5
 		}
 		plain = append(plain, c)
 	}
 	return plain
-}
-
-// hexDigit returns the value of a hexadecimal digit, or 255.
-func hexDigit(c byte) byte {
-	switch {
-	case c >= '0' && c <= '9':
-		return c - '0'
-	case c|0x20 >= 'a' && c|0x20 <= 'f':
-		return c | 0x20 - 'a' + 10
-	}
-	return 255
 }
 
 // lookUp returns the member with a name in the object in progress, or nil if it does not count.

@@ -1,6 +1,7 @@
 package modelusage
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,45 +37,39 @@ func ReadRequest(f Format, path string, body []byte) (Request, error) {
 	}
 	at, err := startOf(body)
 	if err != nil {
-		return r, err
-	}
-	var model string
-	switch f {
-	case OpenAIChat, OpenAICompletions:
-		err = r.readOpenAI(f, body, at, &model)
-	case OpenAIResponses:
-		err = readFields(body, at, "", field{"model", &model}, field{"max_output_tokens", &r.MaxOutput}, field{"stream", &r.Stream})
-	case OpenAIEmbeddings:
-		r.MaxOutput = 0
-		err = readFields(body, at, "", field{"model", &model})
-	case AnthropicMessages:
-		err = readFields(body, at, "", field{"model", &model}, field{"max_tokens", &r.MaxOutput}, field{"stream", &r.Stream})
-	case GeminiGenerate:
-		r.Stream = strings.HasSuffix(strings.TrimRight(path, "/"), ":streamGenerateContent")
-		err = r.readGemini(body, at)
-	}
-	if err != nil {
 		return Request{MaxOutput: -1}, err
 	}
-	if r.Model == "" {
-		r.Model = model
+	var model string
+	var prompt span
+	other, choices, best := int64(-1), int64(1), int64(1)
+	limit, fields := "max_tokens", append(make([]field, 0, 8), field{name: "model", to: &model}, field{name: "stream", to: &r.Stream})
+	switch f {
+	case OpenAIChat, OpenAICompletions:
+		fields = append(
+			fields, field{name: "max_completion_tokens", to: &other}, field{name: "n", to: &choices}, field{name: "best_of", to: &best},
+			field{name: "prompt", to: &prompt}, field{name: "stream_options", inside: []field{{name: "include_usage", to: &r.IncludesUsage}}},
+		)
+	case OpenAIResponses:
+		limit = "max_output_tokens"
+	case OpenAIEmbeddings:
+		limit, fields = "", fields[:1]
+		r.MaxOutput = 0
+	case GeminiGenerate:
+		// Services accept both spellings that protocol buffers have.
+		limit, fields = "", []field{{name: "generationConfig", alias: "generation_config", inside: []field{
+			{name: "maxOutputTokens", alias: "max_output_tokens", to: &r.MaxOutput},
+			{name: "candidateCount", alias: "candidate_count", to: &choices},
+		}}}
+		r.Stream = strings.HasSuffix(strings.TrimRight(path, "/"), ":streamGenerateContent")
 	}
-	return r, nil
-}
-
-// readOpenAI reads a request of chat completions or completions.
-func (r *Request) readOpenAI(f Format, body []byte, at int, model *string) error {
-	var options, prompt span
-	var n, bestOf, maxCompletion int64 = 1, 1, -1
-	err := readFields(
-		body, at, "", field{"model", model}, field{"max_tokens", &r.MaxOutput}, field{"max_completion_tokens", &maxCompletion},
-		field{"n", &n}, field{"best_of", &bestOf}, field{"prompt", &prompt}, field{"stream", &r.Stream}, field{"stream_options", &options},
-	)
-	if err != nil {
-		return err
+	if limit != "" {
+		fields = append(fields, field{name: limit, to: &r.MaxOutput})
 	}
-	r.MaxOutput = max(r.MaxOutput, maxCompletion)
-	choices := max(1, n, bestOf)
+	if err := readFields(body, at, "", fields); err != nil {
+		return Request{MaxOutput: -1}, err
+	}
+	r.Model = cmp.Or(r.Model, model)
+	r.MaxOutput, choices = max(r.MaxOutput, other), max(1, choices, best)
 	if f == OpenAICompletions {
 		choices = times(choices, countPrompts(body, prompt))
 		if r.MaxOutput < 0 {
@@ -84,60 +79,21 @@ func (r *Request) readOpenAI(f Format, body []byte, at int, model *string) error
 	if r.MaxOutput > 0 {
 		r.MaxOutput = times(r.MaxOutput, choices)
 	}
-	return readObject(body, "stream_options", options, field{"include_usage", &r.IncludesUsage})
-}
-
-// readGemini reads a request of Gemini. Services accept each name in both spellings of protocol buffers.
-func (r *Request) readGemini(body []byte, at int) error {
-	var config, config2 span
-	if err := readFields(body, at, "", field{"generationConfig", &config}, field{"generation_config", &config2}); err != nil {
-		return err
-	}
-	if config.end > 0 && config2.end > 0 {
-		return twoSpellings("generationConfig", "generation_config")
-	}
-	name := "generationConfig"
-	if config2.end > 0 {
-		name, config = "generation_config", config2
-	}
-	var output, output2, choices, choices2 int64 = -1, -1, -1, -1
-	err := readObject(
-		body, name, config, field{"maxOutputTokens", &output}, field{"max_output_tokens", &output2},
-		field{"candidateCount", &choices}, field{"candidate_count", &choices2},
-	)
-	switch {
-	case err != nil:
-		return err
-	case output >= 0 && output2 >= 0:
-		return twoSpellings("maxOutputTokens", "max_output_tokens")
-	case choices >= 0 && choices2 >= 0:
-		return twoSpellings("candidateCount", "candidate_count")
-	}
-	if r.MaxOutput = max(output, output2); r.MaxOutput > 0 {
-		r.MaxOutput = times(r.MaxOutput, max(1, choices, choices2))
-	}
-	return nil
-}
-
-// twoSpellings returns the error for a request of Gemini that has a member in both spellings.
-func twoSpellings(name, other string) error {
-	return fmt.Errorf("%w: there are members %q and %q; write %q only", ErrAmbiguous, name, other, name)
+	return r, nil
 }
 
 // countPrompts returns how many prompts a request of completions has, at least 1: an array may have several texts, or arrays of
 // tokens. An array of numbers is one prompt.
 func countPrompts(body []byte, prompt span) int64 {
-	if !prompt.given(body) || body[prompt.start] != '[' {
+	n := int64(0)
+	if prompt.end == 0 || body[prompt.start] != '[' {
 		return 1
 	}
-	n := int64(0)
 	for i := skipSpace(body, prompt.start+1); body[i] != ']'; {
 		if body[i] == '"' || body[i] == '[' || body[i] == '{' {
 			n++
 		}
-		if i = skipSpace(body, skipValue(body, i)); body[i] == ',' {
-			i = skipSpace(body, i+1)
-		}
+		i = skipComma(body, skipValue(body, i))
 	}
 	return max(1, n)
 }
@@ -146,10 +102,9 @@ func countPrompts(body []byte, prompt span) int64 {
 func startOf(body []byte) (int, error) {
 	if !json.Valid(body) {
 		err := json.Unmarshal(body, new(json.RawMessage))
-		if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
-			return 0, fmt.Errorf("modelusage: the body is not JSON at byte %d: %w; send a JSON object", syntax.Offset, err)
-		}
-		return 0, fmt.Errorf("modelusage: the body is not JSON: %w; send a JSON object", err)
+		syntax := new(json.SyntaxError)
+		errors.As(err, &syntax)
+		return 0, fmt.Errorf("modelusage: the body is not JSON at byte %d: %w; send a JSON object", syntax.Offset, err)
 	}
 	at := skipSpace(body, 0)
 	if body[at] != '{' {
@@ -169,33 +124,24 @@ func AddIncludeUsage(f Format, body []byte) ([]byte, bool) {
 	if err != nil || !r.Stream || r.IncludesUsage {
 		return body, false
 	}
-	const whole = `{"include_usage":true}`
-	var options, include span
+	var old span
+	var options map[string]json.RawMessage
 	at := skipSpace(body, 0)
-	if readFields(body, at, "", field{"stream_options", &options}) != nil {
+	err = readFields(body, at, "", []field{{name: "stream_options", to: &old}})
+	if err == nil && old.end > 0 {
+		err = json.Unmarshal(body[old.start:old.end], &options)
+	}
+	if options == nil {
+		options = make(map[string]json.RawMessage)
+	}
+	options["include_usage"] = json.RawMessage("true")
+	text, err2 := json.Marshal(options)
+	if err != nil || err2 != nil {
 		return body, false
 	}
-	if !options.given(body) {
-		if options.end > 0 {
-			return replace(body, options, whole), true
-		}
-		// There are other members, because the member stream is true.
-		return replace(body, span{at + 1, at + 1}, `"stream_options":`+whole+","), true
+	if old.end > 0 {
+		return slices.Concat(body[:old.start], text, body[old.end:]), true
 	}
-	if readFields(body, options.start, "", field{"include_usage", &include}) != nil {
-		return body, false
-	}
-	if include.end > 0 {
-		return replace(body, include, "true"), true
-	}
-	added := whole[1 : len(whole)-1]
-	if body[skipSpace(body, options.start+1)] != '}' {
-		added += ","
-	}
-	return replace(body, span{options.start + 1, options.start + 1}, added), true
-}
-
-// replace returns a copy of the body with a text instead of a span.
-func replace(body []byte, old span, text string) []byte {
-	return slices.Concat(body[:old.start], []byte(text), body[old.end:])
+	// There are other members, because the member stream is true.
+	return slices.Concat(body[:at+1], []byte(`"stream_options":`), text, []byte(","), body[at+1:]), true
 }

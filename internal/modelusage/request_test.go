@@ -75,18 +75,18 @@ func TestReadRequestRefuses(t *testing.T) {
 		{OpenAIChat, `{"model":"a","MODEL":"b"}`, true, `write "model"`},
 		{OpenAIChat, `{"stream_options":{"include_usage":true,"include_usage":false}}`, true, `member "stream_options.include_usage" appears twice`},
 		{OpenAICompletions, `{"prompt":"a","prompt":["b","c"]}`, true, `member "prompt" appears twice`},
-		{GeminiGenerate, `{"generationConfig":{},"generation_config":{}}`, true, `"generationConfig" and "generation_config"`},
-		{GeminiGenerate, `{"generation_config":{"maxOutputTokens":1,"max_output_tokens":2}}`, true, `"maxOutputTokens" and "max_output_tokens"`},
-		{GeminiGenerate, `{"generationConfig":{"candidateCount":1,"candidate_count":2}}`, true, `"candidateCount" and "candidate_count"`},
+		{GeminiGenerate, `{"generationConfig":{},"generation_config":{}}`, true, `member "generationConfig" appears twice`},
+		{GeminiGenerate, `{"generation_config":{"maxOutputTokens":1,"max_output_tokens":2}}`, true, `member "generationConfig.maxOutputTokens" appears twice`},
+		{GeminiGenerate, `{"generationConfig":{"candidateCount":1,"candidate_count":2}}`, true, `member "generationConfig.candidateCount" appears twice`},
 		{GeminiGenerate, `{"generationConfig":{"maxoutputtokens":1}}`, true, `"generationConfig.maxoutputtokens"`},
 		{OpenAIChat, `{"max_tokens":-5}`, false, `member "max_tokens" is -5; write a whole number of at least 0`},
 		{OpenAIChat, `{"max_tokens":1.5}`, false, `member "max_tokens" is 1.5`},
 		{OpenAIChat, `{"max_tokens":"secret"}`, false, `member "max_tokens" is a string`},
 		{OpenAIChat, `{"max_tokens":[1]}`, false, `member "max_tokens" is an array`},
 		{OpenAIChat, `{"max_tokens":1` + strings.Repeat("0", 100) + `}`, false, `member "max_tokens" is a number with too many digits`},
-		{OpenAIChat, `{"n":true}`, false, `member "n" is true or false; write a whole number`},
+		{OpenAIChat, `{"n":true}`, false, `member "n" is true; write a whole number`},
 		{OpenAIChat, `{"stream":1}`, false, `member "stream" is 1; write true or false`},
-		{OpenAIChat, `{"stream_options":true}`, false, `member "stream_options" is true or false; write an object`},
+		{OpenAIChat, `{"stream_options":true}`, false, `member "stream_options" is true; write an object`},
 		{OpenAIChat, `{"stream_options":{"include_usage":"secret"}}`, false, `member "stream_options.include_usage" is a string`},
 		{OpenAIChat, `{"model":{"a":1}}`, false, `member "model" is an object; write a string`},
 		{OpenAIResponses, `{"max_output_tokens":{}}`, false, `member "max_output_tokens" is an object`},
@@ -125,9 +125,9 @@ func TestAddIncludeUsage(t *testing.T) {
 		{` { "stream" : true } `, ` {"stream_options":{"include_usage":true}, "stream" : true } `},
 		{`{"stream":true,"stream_options":null}`, `{"stream":true,"stream_options":{"include_usage":true}}`},
 		{`{"stream_options":{},"stream":true}`, `{"stream_options":{"include_usage":true},"stream":true}`},
-		{`{"stream_options":{ },"stream":true}`, `{"stream_options":{"include_usage":true },"stream":true}`},
+		{`{"stream_options":{ },"stream":true}`, `{"stream_options":{"include_usage":true},"stream":true}`},
 		{`{"stream_options":{"x":1},"stream":true}`, `{"stream_options":{"include_usage":true,"x":1},"stream":true}`},
-		{`{"stream_options":{"x":1,"include_usage": false},"stream":true}`, `{"stream_options":{"x":1,"include_usage": true},"stream":true}`},
+		{`{"stream_options":{"x":1,"include_usage": false},"stream":true}`, `{"stream_options":{"include_usage":true,"x":1},"stream":true}`},
 		{`{"stream_options":{"include_usage":null},"stream":true}`, `{"stream_options":{"include_usage":true},"stream":true}`},
 		{`{"stream":true,"stream_options":{"include_usage":true}}`, ""},
 		{`{"stream":false}`, ""},
@@ -305,25 +305,24 @@ func requestOracle(f Format, body []byte) (r Request, problem string) {
 	case AnthropicMessages:
 		r.MaxOutput = count(object, "max_tokens", -1)
 	case GeminiGenerate:
-		one, two := inside(object, "generationConfig"), inside(object, "generation_config")
-		both := 0
-		for _, member := range object {
-			if member.name == "generationConfig" || member.name == "generation_config" {
-				both++
+		// get finds the value in either spelling.
+		either := func(in any, camel, snake string) any {
+			one, two := all(in, camel), all(in, snake)
+			if get(in, camel); len(one) > 0 && len(two) > 0 {
+				problem = "two spellings of " + camel
 			}
+			if get(in, snake); len(two) > 0 {
+				return two[0]
+			}
+			if len(one) > 0 {
+				return one[0]
+			}
+			return nil
 		}
-		if both > 1 {
-			problem = "two configs"
-		}
-		if two != nil {
-			one = two
-		}
-		a, b := count(one, "maxOutputTokens", -1), count(one, "max_output_tokens", -1)
-		c, d := count(one, "candidateCount", -1), count(one, "candidate_count", -1)
-		if a >= 0 && b >= 0 || c >= 0 && d >= 0 {
-			problem = "two spellings"
-		}
-		r.MaxOutput, choices = max(a, b), max(1, c, d)
+		config := either(object, "generationConfig", "generation_config")
+		inside([]pair{{"config", config}}, "config")
+		r.MaxOutput = count([]pair{{"max", either(config, "maxOutputTokens", "max_output_tokens")}}, "max", -1)
+		choices = max(1, count([]pair{{"n", either(config, "candidateCount", "candidate_count")}}, "n", 1))
 	}
 	if r.MaxOutput > 0 {
 		r.MaxOutput = times(r.MaxOutput, choices)
