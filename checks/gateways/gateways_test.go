@@ -94,7 +94,7 @@ func TestServicesBehindGatewaysGetMarks(t *testing.T) {
 			w.Errorf("the service got %d requests", len(got))
 		}
 		// Some services do not distinguish these names from the names of marks.
-		for _, name := range []string{"Sluice_Marked", "sluice.marked", "sluice!marked", "SLUICE_DEGRADED"} {
+		for _, name := range forgedMarks {
 			w.send("127.0.0.3", "GET /search HTTP/1.1\n"+name+": forged")
 		}
 		got, _ = w.service.take()
@@ -107,6 +107,50 @@ func TestServicesBehindGatewaysGetMarks(t *testing.T) {
 		}
 	})
 }
+
+// Gateways that let requests pass while there is no sluice remove marks that clients forge, in all spellings that a service
+// may take for the names of marks.
+func TestForgedMarksWithoutSluice(t *testing.T) {
+	t.Parallel()
+	open := map[string]func(string) string{
+		"nginx": nil, "nginx with Lua": nil, "Caddy": strings.NewReplacer("# import", "import").Replace,
+		"HAProxy": strings.NewReplacer("http-request return status 503", "# http-request return status 503").Replace,
+	}
+	for _, g := range gateways {
+		change, passes := open[g.name]
+		if !passes {
+			continue
+		}
+		t.Run(g.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, g, change)
+			w.decides()
+			w.sluice.Kill()
+			w.soon(http.StatusOK)
+			w.service.take()
+			passed := 0
+			for _, name := range forgedMarks {
+				if w.send("127.0.0.3", "GET /search HTTP/1.1\n"+name+": forged").status == http.StatusOK {
+					passed++
+				}
+			}
+			got, _ := w.service.take()
+			for _, r := range got {
+				for name, lines := range r.Header {
+					if strings.HasPrefix(name, "Sluice") {
+						w.Errorf("the service got the forged mark %s: %s", name, lines)
+					}
+				}
+			}
+			if passed == 0 {
+				w.Error("no request passed without sluice")
+			}
+		})
+	}
+}
+
+// forgedMarks are names that some services do not distinguish from the names of marks.
+var forgedMarks = []string{"Sluice-Marked", "Sluice_Marked", "sluice.marked", "sluice!marked", "SLUICE_DEGRADED", "sluice-degraded", "Sluice~Degraded"}
 
 // While sluice is stopped or hangs, a gateway answers within two seconds. It lets requests pass, or refuses them, as the
 // example describes. Later it gets decisions again.
