@@ -351,6 +351,7 @@ func (v *Saver) saveGroup(copies []savedEntry) error {
 	return nil
 }
 
+// hasTag reports whether one of the states has the tag.
 func hasTag(copies []savedEntry, tag uint64) bool {
 	for i := range copies {
 		if copies[i].tag == tag {

@@ -34,7 +34,7 @@ type stripe struct {
 	worked  int   // entries moved or swept by the last operation that did so
 	inVain  int   // how many new keys in a row made no room by a sweep
 	gaveUp  int64 // the latest time at which a state was given up
-	// uncounted is what counted.entries lacks.
+	// uncounted is how many entries refer to the version counted, and are not yet in its counter: see count.
 	counted   *version
 	uncounted int64
 	// pinned keeps states that equal fresh ones, because a batch has prepared entries.
