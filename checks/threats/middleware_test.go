@@ -15,7 +15,7 @@ import (
 	"github.com/sluicehq/sluice/policyfile"
 )
 
-// TestNothingGetsPastTheMiddleware sends the generated requests to handlers of net/http behind the middleware alone, over
+// TestNothingGetsPastTheMiddleware sends the generated requests to handlers of net/http behind only the middleware, over
 // HTTP/1 and HTTP/2. What TestNothingGetsPast promises holds there, except for headers such as X-Real-IP: the middleware
 // passes them on, so handlers read what rules read.
 func TestNothingGetsPastTheMiddleware(t *testing.T) {
