@@ -78,16 +78,15 @@ type client struct {
 
 // clients are counted by a hash of their names.
 type clients struct {
-	seed  maphash.Seed
 	index map[uint64]uint32
 	all   []client
 }
 
-func newClients() clients { return clients{seed: maphash.MakeSeed(), index: map[uint64]uint32{}} }
+func newClients() clients { return clients{index: map[uint64]uint32{}} }
 
 // of returns the number of a client.
 func (c *clients) of(name string) uint32 {
-	h := maphash.String(c.seed, name)
+	h := maphash.String(seed, name)
 	i, ok := c.index[h]
 	if !ok {
 		i = uint32(len(c.all))
@@ -99,7 +98,6 @@ func (c *clients) of(name string) uint32 {
 
 // repeats finds the requests that repeat a limited one. It keeps the requests of the last minute or two.
 type repeats struct {
-	seed      maphash.Seed
 	now, past map[uint64]int64
 	since     int64
 }
@@ -109,13 +107,10 @@ const within = int64(time.Minute / time.Microsecond)
 
 func (r *repeats) has(rec *logs.Record, limited bool) bool {
 	if r.now == nil || rec.At-r.since > within {
-		if r.now == nil {
-			r.seed = maphash.MakeSeed()
-		}
 		r.past, r.now, r.since = r.now, map[uint64]int64{}, rec.At
 	}
 	var h maphash.Hash
-	h.SetSeed(r.seed)
+	h.SetSeed(seed)
 	for _, text := range [...]string{rec.Client, rec.Method, rec.Host, rec.Target} {
 		_, _ = h.WriteString(text) // never fails
 		_ = h.WriteByte(0)

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"hash/maphash"
 	"math"
 	"net/http"
 	"slices"
@@ -102,8 +103,9 @@ type ruleCount struct {
 	delayed  int64
 	trial    int64 // that one of its candidates would not let pass
 	reasons  [16]int64
-	demand   series // requests
-	limits   series // limited
+	keys     map[uint64]struct{} // hashes of keys that were limited
+	demand   series              // requests
+	limits   series              // limited
 }
 
 // mean is the mean duration of the requests that were handled.
@@ -153,7 +155,7 @@ func newEngine(p *Policy, o policy.Options, l *logs.Layout, assumed []Assumption
 	e.index, e.header = map[*policy.Rule]int{}, map[string]int{}
 	for i, r := range e.policy.Rules() {
 		e.index[r] = i
-		e.rules = append(e.rules, ruleCount{})
+		e.rules = append(e.rules, ruleCount{keys: map[uint64]struct{}{}})
 		e.pressure = e.pressure || usesPressure(&r.Match)
 		if r.Cost.Source == policy.CostResponseHeader {
 			e.header[r.Cost.Header] = l.Index(response, r.Cost.Header)
@@ -290,6 +292,7 @@ func (e *engine) enter(rec *logs.Record, id int64, logged bool) outcome {
 func (e *engine) refuse(f *flight, r *policy.LimitResult, rec *logs.Record) outcome {
 	f.undo()
 	i := e.index[r.Rule]
+	e.rules[i].keys[HashOf(r.Request.Key)] = struct{}{}
 	e.rules[i].limit(e.now, sluice.ReasonLimited)
 	if rec != nil {
 		e.again(rec, f.end.Unknown, max(time.Second, r.Decision.Delay))
@@ -324,14 +327,8 @@ func (e *engine) returned(f *flight) {
 // clone returns a record that keeps nothing of the log's text.
 func clone(rec *logs.Record) *logs.Record {
 	c := *rec
-	for _, text := range [...]*string{&c.Client, &c.Method, &c.Target, &c.Host} {
-		*text = strings.Clone(*text)
-	}
 	c.Values = slices.Clone(c.Values)
-	for i := range c.Values {
-		c.Values[i] = strings.Clone(c.Values[i])
-	}
-	c.Verdict = logs.Verdict{}
+	eachText(&c, func(text *string) { *text = strings.Clone(*text) })
 	return &c
 }
 
@@ -361,9 +358,12 @@ func (e *engine) count(v *policy.Verdict) {
 			}
 		case m.Role == policy.RoleCandidate:
 			c.trial++
-		case at != limited:
-			c.limit(e.now, m.Decision.Reason)
+		default:
+			if at != limited {
+				c.limit(e.now, m.Decision.Reason)
+			}
 			limited = at
+			c.keys[HashOf(m.Request.Key)] = struct{}{}
 		}
 		last = at
 	}
@@ -374,6 +374,11 @@ func (e *engine) count(v *policy.Verdict) {
 		c.limit(e.now, v.Reason)
 	}
 }
+
+var seed = maphash.MakeSeed() //nolint:gochecknoglobals // hashes of keys are compared in this process only
+
+// HashOf returns a hash of a key, by which keys are counted. It differs in each process.
+func HashOf(k sluice.Key) uint64 { return maphash.String(seed, k.Text()) + uint64(k.Len()) }
 
 // limit counts a request that a rule limits.
 func (c *ruleCount) limit(now int64, why sluice.Reason) {

@@ -47,12 +47,51 @@ const batchSize = 512
 type batch struct {
 	records [batchSize]logs.Record
 	n       int
+	values  []string // of the records
+	text    []byte   // their texts, one after the other
 	first   int64 // the id of the first
 	leftOut int64
 	stats   logs.Stats // after the last of them
 	clients [batchSize]string
 	lanes   [][batchSize]outcome // of each engine
 	late    [][]resolution       // of each engine
+}
+
+// fill reads the next records, and copies their texts: the reader uses the memory again.
+func (b *batch) fill(ctx context.Context, reader *logs.Reader) {
+	names := len(reader.Layout().Names)
+	if b.values == nil {
+		b.values = make([]string, names*batchSize)
+	}
+	b.text = b.text[:0]
+	for b.n = 0; b.n < batchSize && ctx.Err() == nil && reader.Next(&b.records[b.n]); b.n++ {
+		rec := &b.records[b.n]
+		own := b.values[b.n*names : (b.n+1)*names]
+		copy(own, rec.Values)
+		rec.Values = own
+		eachText(rec, func(text *string) { b.text = append(b.text, *text...) })
+	}
+	all, from := string(b.text), 0
+	for i := range b.n {
+		eachText(&b.records[i], func(text *string) {
+			*text = all[from : from+len(*text)]
+			from += len(*text)
+		})
+	}
+	b.stats = reader.Stats()
+}
+
+// eachText calls a function for each text of a record that a replay uses.
+func eachText(rec *logs.Record, do func(text *string)) {
+	do(&rec.Client)
+	do(&rec.Method)
+	do(&rec.Target)
+	do(&rec.Host)
+	do(&rec.Verdict.Action)
+	do(&rec.Verdict.Rule)
+	for i := range rec.Values {
+		do(&rec.Values[i])
+	}
 }
 
 // run is a replay that is under way.
@@ -148,12 +187,9 @@ func (r *run) read(ctx context.Context, reader *logs.Reader) error {
 	working.Go(func() {
 		defer close(full)
 		for b := range empty {
-			for b.n = 0; b.n < batchSize && ctx.Err() == nil && reader.Next(&b.records[b.n]); b.n++ {
-			}
-			if b.n == 0 {
+			if b.fill(ctx, reader); b.n == 0 {
 				return
 			}
-			b.stats = reader.Stats()
 			full <- b
 		}
 	})
@@ -258,9 +294,7 @@ func (r *run) count(b *batch) {
 			r.tally.add(s)
 			continue
 		}
-		kept := seen{clone(s.rec), strings.Clone(s.client), s.out}
-		kept.rec.Verdict = logs.Verdict{Action: strings.Clone(s.rec.Verdict.Action), Rule: strings.Clone(s.rec.Verdict.Rule)}
-		r.open[b.first+int64(i)] = &kept
+		r.open[b.first+int64(i)] = &seen{clone(s.rec), strings.Clone(s.client), s.out}
 	}
 	for lane := range r.engines {
 		r.settle(lane, b.late[lane])

@@ -99,6 +99,7 @@ type Rule struct {
 	Limits   []string         `json:"limits"`
 	Requests int64            `json:"requests"` // that it matched
 	Limited  int64            `json:"limited"`
+	Keys     int64            `json:"limited_keys"` // keys of which a request was limited
 	Delayed  int64            `json:"delayed"`
 	Trial    int64            `json:"candidate_limited"`
 	Reasons  map[string]int64 `json:"reasons"`
@@ -229,7 +230,7 @@ func (r *run) rules(rep *Report) {
 	for i, rule := range r.engines[0].policy.Rules() {
 		c := &r.engines[0].rules[i]
 		line := Rule{
-			Name: rule.Name, Shadow: rule.Shadow, Requests: c.requests, Limited: c.limited, Delayed: c.delayed, Trial: c.trial, Reasons: map[string]int64{},
+			Name: rule.Name, Shadow: rule.Shadow, Requests: c.requests, Limited: c.limited, Keys: int64(len(c.keys)), Delayed: c.delayed, Trial: c.trial, Reasons: map[string]int64{},
 			Demand: c.demand.over(step, first, n), Over: c.limits.over(step, first, n), Limits: []string{},
 		}
 		for _, l := range rule.Limits {
