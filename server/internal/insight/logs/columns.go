@@ -38,7 +38,7 @@ func (c *columns) when(line string, rec *Record) (why string) {
 }
 
 func (c *columns) parse(line string, rec *Record) (why string) {
-	c.room = c.room[:0]
+	c.room, c.escaped = c.room[:0], true
 	return c.set(c.others, line, rec)
 }
 

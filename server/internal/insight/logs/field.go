@@ -67,6 +67,7 @@ type field struct {
 type state struct {
 	stamps
 	escapes byte   // what escapes a byte in a text: a backslash, a percent sign, or 0 for nothing
+	escaped bool   // the line has such a byte
 	room    []byte // has texts without escapes, for one record
 }
 
@@ -257,14 +258,22 @@ func setRequest(rec *Record, text string) (why string) {
 
 // withoutPort removes the port of an address, and what syslog writes before it.
 func withoutPort(text string) string {
-	text = text[strings.LastIndexByte(text, ' ')+1:]
-	if text != "" && text[0] == '[' {
-		if i := strings.IndexByte(text, ']'); i > 0 {
-			return text[1:i]
+	colon, colons := 0, 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case ' ':
+			text, i, colons = text[i+1:], -1, 0
+		case '[':
+			if j := strings.IndexByte(text, ']'); i == 0 && j > 0 {
+				return text[1:j]
+			}
+		case ':':
+			colon = i
+			colons++
 		}
 	}
-	if i := strings.IndexByte(text, ':'); i >= 0 && strings.IndexByte(text[i+1:], ':') < 0 {
-		return text[:i]
+	if colons == 1 { // with more, it is an address of version 6
+		return text[:colon]
 	}
 	return text
 }
@@ -279,7 +288,7 @@ func withoutDefaultPort(text string) string {
 
 // plain returns a text without escapes. It is valid until the next record.
 func (s *state) plain(text string) string {
-	if s.escapes == 0 || strings.IndexByte(text, s.escapes) < 0 {
+	if !s.escaped || strings.IndexByte(text, s.escapes) < 0 {
 		return text
 	}
 	from := len(s.room)

@@ -63,9 +63,12 @@ func (b *builder) fields(name string) []field {
 	known := name
 	f, found := field{kind: b.kinds[name]}, b.kinds[name] != ignored
 	for _, a := range b.words.named {
-		if n, ok := a.name(name); ok && !found {
+		n, ok := a.name(name)
+		if !ok || found {
+			continue
+		}
+		if known = n.Name; b.wants(n) {
 			f, found = b.named(n), true
-			known = n.Name
 		}
 	}
 	if found {
@@ -79,13 +82,25 @@ func (b *builder) fields(name string) []field {
 		}
 	}
 	b.known = append(b.known, name)
-	for _, s := range slices.Concat(b.set, b.words.set) {
+	for _, s := range b.words.set {
+		if s.Field == name && b.wants(s.Name) {
+			fs = append(fs, b.named(s.Name))
+		}
+	}
+	for _, s := range b.set {
 		if s.Field == name || s.Field == known {
 			b.used[s.Field] = true
 			fs = append(fs, b.named(canonical(s.Name)))
 		}
 	}
 	return fs
+}
+
+// wants reports whether a name is of use: a wanted one, or a header that has the wanted one.
+func (b *builder) wants(n Name) bool {
+	return slices.ContainsFunc(b.options.Wanted, func(w Name) bool {
+		return canonical(w) == n || w.Source == "cookie" && n == Name{"header", "Cookie"} || w.Source == "claim" && n == Name{"header", "Authorization"}
+	})
 }
 
 // name returns the part of the request that a field has.
@@ -99,7 +114,7 @@ func (a affix) name(text string) (Name, bool) {
 }
 
 func canonical(n Name) Name {
-	if n.Source == "header" {
+	if n.Source == "header" || n.Source == "response" {
 		n.Name = http.CanonicalHeaderKey(n.Name)
 	}
 	return n

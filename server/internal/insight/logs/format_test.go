@@ -43,12 +43,12 @@ func formatCases() []formatCase {
 			`2026-11-24T09:00:00.123456 +-1 192.0.2.1 GET /a?b 200 sent=-1 received=-1`,
 		},
 		{
-			"caddy", "", `{"level":"info","ts":1795510800.5,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"10.0.0.1","remote_port":"41342","client_ip":"192.0.2.1","proto":"HTTP/2.0","method":"GET","host":"shop.example:443","uri":"/a?b=%20","headers":{"User-Agent":["curl/7.82.0"],"X-A":["1","2"]}},"bytes_read":3,"user_id":"","duration":0.000929675,"size":10900,"status":200,"resp_headers":{"Server":["Caddy"]}}`,
-			`2026-11-24T09:00:00.499071 +929 192.0.2.1 GET shop.example/a?b=%20 200 sent=10900 received=3`,
+			"caddy", "", `{"level":"info","ts":1795510800.5,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"10.0.0.1","remote_port":"41342","client_ip":"192.0.2.1","proto":"HTTP/2.0","method":"GET","host":"shop.example:443","uri":"/a?b=%20","headers":{"User-Agent":["curl/7.82.0"],"X-A":["1","2"],"Cookie":["REDACTED"]}},"bytes_read":3,"user_id":"","duration":0.000929675,"size":10900,"status":200,"resp_headers":{"Server":["Caddy"],"X-Units":["7"]}}`,
+			`2026-11-24T09:00:00.499071 +929 192.0.2.1 GET shop.example/a?b=%20 200 sent=10900 received=3 header:User-Agent="curl/7.82.0" header:X-A="1" response:X-Units="7"`,
 		},
 		{
 			"traefik's JSON", "", `{"ClientAddr":"192.0.2.1:1234","ClientHost":"192.0.2.1","DownstreamContentSize":13,"DownstreamStatus":429,"Duration":1234567,"OriginContentSize":0,"RequestContentSize":2,"RequestHost":"shop.example","RequestMethod":"POST","RequestPath":"/a?b","StartLocal":"2026-11-24T10:00:00.123456789+01:00","StartUTC":"2026-11-24T09:00:00.123456789Z","level":"info","msg":"","request_User-Agent":"curl","time":"2026-11-24T10:00:00+01:00"}`,
-			`2026-11-24T09:00:00.123456 +1234 192.0.2.1 POST shop.example/a?b 429 sent=13 received=2`,
+			`2026-11-24T09:00:00.123456 +1234 192.0.2.1 POST shop.example/a?b 429 sent=13 received=2 header:User-Agent="curl"`,
 		},
 		{
 			"traefik's text", "", `192.0.2.1 - - [24/Nov/2026:09:00:00 +0000] "GET /a?b HTTP/1.1" 200 13 "-" "curl" 3 "web@docker" "http://10.0.0.2:80" 12ms`,
@@ -56,7 +56,7 @@ func formatCases() []formatCase {
 		},
 		{
 			"envoy's text", "", `[2026-11-24T09:00:00.310Z] "POST /api/v1/locations HTTP/2" 204 - 154 5 226 100 "10.0.35.28, 192.0.2.1" "nsq2http" "cc21d9b0-cf5c-432b-8c7e-98aeb7988cd2" "locations" "tcp://10.0.2.1:80"`,
-			`2026-11-24T09:00:00.310000 +226000  POST locations/api/v1/locations 204 sent=5 received=154 header:X-Forwarded-For="10.0.35.28, 192.0.2.1" header:User-Agent="nsq2http" header:X-Request-Id="cc21d9b0-cf5c-432b-8c7e-98aeb7988cd2"`,
+			`2026-11-24T09:00:00.310000 +226000  POST locations/api/v1/locations 204 sent=5 received=154 header:X-Forwarded-For="10.0.35.28, 192.0.2.1" header:User-Agent="nsq2http"`,
 		},
 		{
 			"envoy's JSON", "envoy", `{"start_time":"2026-11-24T09:00:00.310Z","method":"GET","x-envoy-origin-path":"/a?b","protocol":"HTTP/1.1","response_code":200,"response_flags":"-","bytes_received":0,"bytes_sent":5,"duration":226,"x-forwarded-for":"192.0.2.1","user-agent":"curl \"8\"",":authority":"shop.example:80","downstream_remote_address":"192.0.2.1:4444"}`,
@@ -80,7 +80,7 @@ func formatCases() []formatCase {
 		},
 		{
 			"cloudfront", "", "#Version: 1.0\n#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) cs(User-Agent) cs-uri-query cs(Cookie) x-host-header time-taken\n2026-11-24\t09:00:00\tLAX1\t2390282\t192.0.2.202\tGET\td111111abcdef8.cloudfront.net\t/soundtrack/my%20dog.html\t304\t-\tMozilla/5.0%20(%2525)\ta=b\tzip=98101\twww.example.com\t0.002\n",
-			`2026-11-24T08:59:59.998000 +2000 192.0.2.202 GET www.example.com/soundtrack/my%20dog.html?a=b 304 sent=-1 received=-1 header:Host="d111111abcdef8.cloudfront.net" header:User-Agent="Mozilla/5.0 (%25)" header:Cookie="zip=98101"`,
+			`2026-11-24T08:59:59.998000 +2000 192.0.2.202 GET www.example.com/soundtrack/my%20dog.html?a=b 304 sent=-1 received=-1 header:User-Agent="Mozilla/5.0 (%25)" header:Cookie="zip=98101"`,
 		},
 		{
 			"json", `json:end=t,duration_ms=took,client=c.ip,method=m,path=p,query=q,status=s,header:x-api-key=h.key`, `{"t":"2026-11-24 09:00:00.5","took":250,"c":{"ip":"192.0.2.1"},"m":"GET","p":"/a","q":"b=1","s":"200","h":{"key":"k"}}`,
@@ -97,13 +97,26 @@ func formatCases() []formatCase {
 	}
 }
 
+// wantedNames are names that rules read.
+func wantedNames() []Name {
+	return []Name{
+		{"header", "Referer"},
+		{"header", "User-Agent"},
+		{"header", "x-api-key"},
+		{"header", "X-Forwarded-For"},
+		{"header", "X-A"},
+		{"cookie", "sid"},
+		{"response", "X-Units"},
+	}
+}
+
 type formatCase struct{ name, format, lines, want string }
 
 // Lines of each format give their requests, with the times at which they began.
 func TestFormats(t *testing.T) {
 	for _, c := range formatCases() {
 		t.Run(c.name, func(t *testing.T) {
-			records, r := read(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(c.lines), Format: c.format})
+			records, r := read(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(c.lines), Format: c.format, Wanted: wantedNames()})
 			var got []string
 			for i := range records {
 				got = append(got, describe(r.Layout(), &records[i]))

@@ -118,18 +118,23 @@ func fromJSON(b *builder, text string, first []string) (*format, error) {
 	}
 	wanted := slices.Collect(maps.Keys(b.kinds))
 	for _, s := range slices.Concat(b.set, b.words.set) {
-		if i := strings.LastIndexByte(s.Field, '.'); seen[s.Field] || i > 0 && seen[s.Field[:i]] {
-			wanted = append(wanted, s.Field)
-		}
+		wanted = append(wanted, s.Field)
 	}
-	for _, n := range b.options.Wanted {
-		for _, a := range b.words.named {
-			path := a.before + n.Name + a.after
-			if a.source == n.Source && (seen[path] || a.all && seen[strings.TrimSuffix(a.before, ".")]) && !slices.Contains(b.hidden, path) {
-				wanted = append(wanted, path)
+	for _, a := range b.words.named {
+		for _, n := range b.options.Wanted {
+			if n.Source == a.source {
+				wanted = append(wanted, a.before+n.Name+a.after)
 			}
 		}
+		if a.source == "header" {
+			wanted = append(wanted, a.before+"Cookie", a.before+"Authorization")
+		}
 	}
+	wanted = slices.DeleteFunc(wanted, func(path string) bool {
+		i := strings.LastIndexByte(path, '.') // the last member may be rare
+		return b.kinds[path] == ignored && !seen[path] && (i < 0 || !seen[path[:i]]) ||
+			slices.Contains(b.hidden, path) && !slices.ContainsFunc(b.set, func(s Setting) bool { return s.Field == path })
+	})
 	slices.Sort(wanted)
 	wanted = slices.Compact(wanted)
 	fields := make([][]field, len(wanted))

@@ -95,7 +95,7 @@ type Options struct {
 	Stdin   io.Reader // nil if no file is "-"
 	Format  string    // "auto" or empty: see [Open]
 	Set     []Setting
-	Wanted  []Name        // what the policy reads: a format with all headers in it gives these
+	Wanted  []Name        // what the policy reads: the records have these names and the names in Set, if the log has them
 	Since   time.Time     // skips earlier requests; zero for none
 	Until   time.Time     // skips this time and later; zero for none
 	Reorder time.Duration // how much later than the line of a younger request a line may come; 2 minutes if zero

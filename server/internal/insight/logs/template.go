@@ -11,8 +11,7 @@ type template struct {
 	state
 	prefix string
 	pieces []piece
-	times  []piece // the pieces up to the last one that the time depends on, with these fields only
-	needed int     // how many pieces a line must have
+	times  []piece // with only the fields that the time depends on
 	ends   bool    // the time is when the request ended
 }
 
@@ -20,6 +19,8 @@ type template struct {
 type piece struct {
 	fields []field
 	end    string // empty for the rest of the line
+	must   bool   // a line without the literal is not of the format
+	plain  bool   // the field ends at the first byte of the literal
 	quoted bool   // the end begins with a quote, and a backslash escapes quotes in the field
 	list   bool   // several parts with ", " and " : " between them, as nginx writes them
 	stamp  int    // the length of the time that follows: a field with the literal in it ends where the time begins
@@ -34,7 +35,7 @@ func (t *template) when(line string, rec *Record) (why string) {
 }
 
 func (t *template) parse(line string, rec *Record) (why string) {
-	t.room = t.room[:0]
+	t.room, t.escaped = t.room[:0], t.escapes != 0 && strings.IndexByte(line, t.escapes) >= 0
 	return t.run(t.pieces, line, rec)
 }
 
@@ -48,10 +49,13 @@ func (t *template) run(pieces []piece, line string, rec *Record) (why string) {
 		p := &pieces[i]
 		text := rest
 		if p.end != "" {
-			n := p.find(rest)
+			n := strings.IndexByte(rest, p.end[0])
+			if !p.plain && n >= 0 {
+				n = p.find(rest, n)
+			}
 			if n >= 0 {
 				text, rest = rest[:n], rest[n+len(p.end):]
-			} else if rest = ""; i+1 < t.needed {
+			} else if rest = ""; p.must {
 				return otherLine
 			}
 		}
@@ -60,24 +64,24 @@ func (t *template) run(pieces []piece, line string, rec *Record) (why string) {
 				return why
 			}
 		}
-		if rest == "" && i+1 >= t.needed {
+		if rest == "" && !p.must {
 			break
 		}
 	}
 	return ""
 }
 
-// find returns where the literal behind the field is, -1 if it is not in the text.
-func (p *piece) find(text string) int {
-	for from := 0; ; from++ {
-		n := strings.IndexByte(text[from:], p.end[0])
-		if n < 0 {
+// find returns where the literal behind the field is, -1 if it is not in the text. It looks from n, where its first byte is.
+func (p *piece) find(text string, n int) int {
+	for {
+		if end := text[n:]; len(end) >= len(p.end) && end[1:len(p.end)] == p.end[1:] && p.ends(text, n) {
+			return n
+		}
+		next := strings.IndexByte(text[n+1:], p.end[0])
+		if next < 0 {
 			return -1
 		}
-		from += n
-		if len(p.end) == 1 && !p.quoted && !p.list || strings.HasPrefix(text[from:], p.end) && p.ends(text, from) {
-			return from
-		}
+		n += 1 + next
 	}
 }
 
@@ -85,6 +89,9 @@ func (p *piece) find(text string) int {
 func (p *piece) ends(text string, n int) bool {
 	switch {
 	case p.quoted:
+		if n == 0 || text[n-1] != '\\' {
+			return true
+		}
 		unescaped := strings.TrimRight(text[:n], `\`)
 		return (n-len(unescaped))%2 == 0
 	case p.stamp > 0:
@@ -108,23 +115,44 @@ func (t *template) literal(text string) {
 
 // finish makes the pieces ready.
 func (t *template) finish(b *builder) {
-	t.needed = cmp.Or(b.least, len(t.pieces))
-	for i := range t.pieces {
-		p := &t.pieces[i]
+	needed := cmp.Or(b.least, len(t.pieces))
+	all := t.pieces
+	t.pieces = nil
+	for i, p := range all {
+		p.must = i+1 < needed
 		p.quoted = strings.HasPrefix(p.end, `"`)
-		if i+1 < len(t.pieces) && strings.HasSuffix(p.end, " [") {
-			if next := t.pieces[i+1]; slices.ContainsFunc(next.fields, func(f field) bool { return f.kind == stamp }) && strings.HasPrefix(next.end, "] ") {
+		if i+1 < len(all) && strings.HasSuffix(p.end, " [") {
+			if next := all[i+1]; slices.ContainsFunc(next.fields, func(f field) bool { return f.kind == stamp }) && strings.HasPrefix(next.end, "] ") {
 				p.stamp, p.behind = len("10/Oct/2000:13:55:36 -0700"), next.end
 			}
 		}
+		p.plain = len(p.end) == 1 && !p.quoted && !p.list
+		fields := p.fields
+		p.fields, _ = b.split(fields)
+		t.times = p.addTo(t.times)
+		_, p.fields = b.split(fields)
+		t.pieces = p.addTo(t.pieces)
 	}
-	for i, p := range t.pieces {
-		own, others := b.split(p.fields)
-		t.pieces[i].fields = others
-		p.fields = own
-		t.times = append(t.times, p)
+	t.times = trim(t.times, func(p piece) bool { return true })
+	t.pieces = trim(t.pieces, func(p piece) bool { return !p.must })
+}
+
+// trim removes the last pieces without a field that are not of use.
+func trim(pieces []piece, useless func(piece) bool) []piece {
+	n := len(pieces)
+	for n > 0 && len(pieces[n-1].fields) == 0 && useless(pieces[n-1]) {
+		n--
 	}
-	for n := len(t.times); n > 0 && len(t.times[n-1].fields) == 0; n-- {
-		t.times = t.times[:n-1]
+	return pieces[:n]
+}
+
+// addTo adds a piece. A piece without a field before it is not needed, if no field can have the literal that follows:
+// servers escape quotes.
+func (p piece) addTo(pieces []piece) []piece {
+	if n := len(pieces); n > 0 && len(p.fields) == 0 && !p.quoted && strings.Contains(p.end+p.behind, `"`) {
+		if before := pieces[n-1]; len(before.fields) == 0 && !before.quoted {
+			pieces = pieces[:n-1]
+		}
 	}
+	return append(pieces, p)
 }

@@ -22,7 +22,6 @@ type affix struct {
 	before, after string
 	source        string
 	folded        bool // the name is in lower case with underscores
-	all           bool // lines of JSON have all names of the source
 }
 
 // The words of each server. Sizes that include headers are not among them.
@@ -32,9 +31,9 @@ var (
 		kinds: map[string]kind{
 			"msec": fine, "time_local": stamp, "time_iso8601": stamp, "request_time": seconds, "remote_addr": client, "realip_remote_addr": peer,
 			"request": request, "request_uri": target, "uri": path, "document_uri": path, "args": query, "query_string": query,
-			"request_method": method, "host": host, "http_host": host, "server_name": hostIfNone, "status": status, "body_bytes_sent": sent,
+			"request_method": method, "host": host, "http_host": host, "server_name": hostIfNone, "status": status, "body_bytes_sent": sent, "content_length": received,
 		},
-		named:   []affix{{before: "http_", source: "header", folded: true}, {before: "cookie_", source: "cookie"}, {before: "arg_", source: "query"}},
+		named:   []affix{{before: "http_", source: "header", folded: true}, {before: "cookie_", source: "cookie"}, {before: "arg_", source: "query"}, {before: "sent_http_", source: "response", folded: true}, {before: "upstream_http_", source: "response", folded: true}},
 		ends:    true,
 		escapes: '\\',
 	}
@@ -46,7 +45,7 @@ var (
 			"t": stamp, "{sec}t": stamp, "{begin:sec}t": stamp, "{msec}t": fine, "{begin:msec}t": fine, "{usec}t": fine, "{begin:usec}t": fine,
 			"D": usecs, "{us}T": usecs, "{ms}T": millis, "{s}T": seconds, "T": seconds,
 		},
-		named:   []affix{{before: "{", after: "}i", source: "header"}, {before: "{", after: "}C", source: "cookie"}},
+		named:   []affix{{before: "{", after: "}i", source: "header"}, {before: "{", after: "}C", source: "cookie"}, {before: "{", after: "}o", source: "response"}},
 		escapes: '\\',
 	}
 	caddyWords = words{
@@ -54,7 +53,7 @@ var (
 			"ts": fine, "duration": seconds, "request.client_ip": client, "request.remote_ip": peer, "request.method": method, "request.uri": target,
 			"request.host": host, "status": status, "size": sent, "bytes_read": received,
 		},
-		named: []affix{{before: "request.headers.", source: "header", all: true}},
+		named: []affix{{before: "request.headers.", source: "header"}, {before: "resp_headers.", source: "response"}},
 		hidden: []string{
 			"request.headers.Authorization", "request.headers.Proxy-Authorization", "request.headers.Cookie",
 		},
@@ -67,7 +66,7 @@ var (
 			"Request": request, "RequestHost": host, "DownstreamStatus": status, "DownstreamContentSize": sent,
 			"RequestContentSize": received,
 		},
-		named:   []affix{{before: "request_", source: "header"}},
+		named:   []affix{{before: "request_", source: "header"}, {before: "downstream_", source: "response"}},
 		escapes: '\\',
 	}
 	envoyWords = words{
@@ -79,7 +78,7 @@ var (
 			"DOWNSTREAM_REMOTE_ADDRESS": client, "DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT": client,
 			"DOWNSTREAM_DIRECT_REMOTE_ADDRESS": peer, "DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT": peer,
 		},
-		named: []affix{{before: "REQ(", after: ")", source: "header"}},
+		named: []affix{{before: "REQ(", after: ")", source: "header"}, {before: "RESP(", after: ")", source: "response"}},
 	}
 	// Members that Envoy Gateway and Istio write.
 	envoyMembers = words{
