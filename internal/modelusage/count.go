@@ -13,6 +13,13 @@ const longestCount = 32
 // the value as most services do, as the nearest float64. It reports false for other numbers, for numbers longer than
 // longestCount, and for other bytes.
 func parseCount(number []byte) (n int64, ok bool) {
+	// Nearly all counts are a few digits.
+	for i := 0; i < len(number) && i < 15 && isDigit(number[i]) && (number[0] != '0' || len(number) == 1); i++ {
+		n = n*10 + int64(number[i]-'0')
+		if i == len(number)-1 {
+			return n, true
+		}
+	}
 	if len(number) == 0 || len(number) > longestCount || number[0] != '-' && !isDigit(number[0]) || !isDigit(number[len(number)-1]) || !json.Valid(number) {
 		return 0, false
 	}

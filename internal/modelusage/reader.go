@@ -58,11 +58,11 @@ type reader struct {
 
 // document is what a reader has found in the text in progress.
 type document struct {
-	closed     bool // the text has ended
-	finish     bool // the text ends the answer when it has ended
-	usage      bool // there has been a usage
-	choice     bool // there has been a choice
-	choiceless bool // there has been an array without choices
+	closed  bool // the text has ended
+	finish  bool // the text ends the answer when it has ended
+	usage   bool // there has been a usage
+	choice  bool // there has been a choice
+	choices bool // an array of choices has ended
 }
 
 // reset begins another text. What the texts before reported stays.
@@ -174,9 +174,7 @@ func (r *reader) push(state uint8, f frame) {
 func (r *reader) pop() {
 	r.depth--
 	top := r.frames[r.depth]
-	if r.state == atFirst && top.member.meaning == isChoices {
-		r.document.choiceless = true
-	}
+	r.document.choices = r.document.choices || top.member.meaning == isChoices
 	if top.member.meaning == isUsage && r.usage.said != 0 {
 		if !r.merges {
 			r.latest = counts{}

@@ -51,7 +51,7 @@ func (t *Trimmer) Write(p []byte) (int, error) {
 		size := len(t.held) + i - start
 		switch {
 		case !t.holds:
-		case e.over && t.isExtra() && size <= mostHeld:
+		case e.over && t.isExtra():
 			if err := t.pass(p[from:start]); err != nil {
 				return from, err
 			}
@@ -80,7 +80,7 @@ func (t *Trimmer) Write(p []byte) (int, error) {
 // isExtra reports whether the event in progress is the extra event, if it has ended.
 func (t *Trimmer) isExtra() bool {
 	d := &t.events.document
-	return d.closed && d.usage && d.choiceless && !d.choice
+	return d.closed && d.usage && d.choices && !d.choice
 }
 
 // pass passes on bytes.

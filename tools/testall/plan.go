@@ -55,6 +55,7 @@ var plain = map[string]string{
 	"checks/servers":           "the servers under test are other processes",
 	"checks/vectors":           "one goroutine replays a vector",
 	"internal/granttest":       "one goroutine; the packages that use it run with the detector",
+	"internal/modelusage":      "pure functions",
 	"internal/oracle":          "pure functions",
 	"memory":                   "most tests fill tables from one goroutine; crowded lists the others",
 	"policy":                   "most tests decide in one goroutine; crowded lists the exception",
