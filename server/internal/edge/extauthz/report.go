@@ -3,6 +3,7 @@ package extauthz
 import (
 	"net"
 	"net/http"
+	"net/netip"
 	"net/textproto"
 	"slices"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 const (
 	noRequest = "the call reports no HTTP request; use the HTTP filter ext_authz, and not the network filter"
 	noSource  = "the call has no source address; it comes from Envoy's filter ext_authz"
+	noAddress = "the source address is not an IP address; Envoy's filter ext_authz reports the peer of the connection"
 	twoForms  = "the call has headers and header_map; Envoy sends one of them"
 )
 
@@ -29,6 +31,9 @@ func (s *Service) report(a *authpb.AttributeContext) (_ *httplimit.Report, reaso
 	q := &httplimit.Report{Method: r.GetMethod(), Target: r.GetPath(), Host: r.GetHost()}
 	switch at := a.GetSource().GetAddress().GetAddress().(type) {
 	case *corepb.Address_SocketAddress:
+		if _, err := netip.ParseAddr(at.SocketAddress.GetAddress()); err != nil {
+			return nil, noAddress
+		}
 		q.RemoteAddr = net.JoinHostPort(at.SocketAddress.GetAddress(), strconv.FormatUint(uint64(at.SocketAddress.GetPortValue()), 10))
 	case *corepb.Address_Pipe:
 		q.RemoteAddr = "" // a peer without an address

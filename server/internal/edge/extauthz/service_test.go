@@ -291,12 +291,14 @@ func TestUnusable(t *testing.T) {
 	both.Attributes.Request.Http.HeaderMap = raw("/", "192.0.2.1", "a", "b").Attributes.Request.Http.HeaderMap
 	sourceless := request("/", "192.0.2.1")
 	sourceless.Attributes.Source = nil
-	for _, q := range []*authpb.CheckRequest{{}, {Attributes: &authpb.AttributeContext{}}, sourceless, both} {
+	for _, q := range []*authpb.CheckRequest{
+		{}, {Attributes: &authpb.AttributeContext{}}, sourceless, both, request("/", ""), request("/", "localhost"), request("/", "192.0.2.1:80"), request("/", "192.0.2.256"),
+	} {
 		if got := w.check(q); got != "InvalidArgument" {
 			t.Errorf("%v: %s", q, got)
 		}
 	}
-	if len(w.unusable) != 4 || len(w.actions) != 0 {
+	if len(w.unusable) != 8 || len(w.actions) != 0 {
 		t.Errorf("%q, %v", w.unusable, w.actions)
 	}
 }
