@@ -66,6 +66,7 @@ type field struct {
 // state is what the lines of a file have in common.
 type state struct {
 	stamps
+	raw     bool   // requests have no escapes
 	escapes byte   // what escapes a byte in a text: a backslash, a percent sign, or 0 for nothing
 	escaped bool   // the line has such a byte
 	room    []byte // has texts without escapes, for one record
@@ -126,19 +127,16 @@ func (f field) set(rec *Record, text string, s *state) (why string) {
 	case method:
 		rec.Method = text
 	case target, path:
-		if s.escapes == '\\' {
-			text = s.plain(text)
+		if text = s.requested(text); text[0] != '/' {
+			rec.Host, text = absolute(rec.Host, text)
 		}
 		rec.Target = text + rec.Target
 	case query:
-		if s.escapes == '\\' {
-			text = s.plain(text)
-		}
-		if text = strings.TrimPrefix(text, "?"); text != "" {
+		if text = strings.TrimPrefix(s.requested(text), "?"); text != "" {
 			rec.Target += "?" + text
 		}
 	case request, address:
-		return setRequest(rec, s.plain(text))
+		return setRequest(rec, s.requested(text))
 	case host:
 		rec.Host = withoutDefaultPort(s.plain(text))
 	case hostIfNone:
@@ -234,26 +232,31 @@ func decimal(text string, exponent int) (int64, bool) {
 func setRequest(rec *Record, text string) (why string) {
 	i := strings.IndexByte(text, ' ')
 	j := strings.LastIndexByte(text, ' ')
-	if i <= 0 || i > 24 || strings.IndexByte(text[:i], '\\') >= 0 || text[0] == '-' {
+	if i <= 0 || i > 24 || text[0] < 'A' || text[0] > 'z' {
 		return noRequest // or bytes of another protocol
 	}
 	if j == i || !strings.HasPrefix(text[j+1:], "HTTP/") {
 		j = len(text) // HTTP/0.9
 	}
 	rec.Method, rec.Target = text[:i], text[i+1:j]
-	if rec.Target == "" {
-		return noRequest
-	}
-	if rec.Target[0] != '/' {
-		if _, rest, found := strings.Cut(rec.Target, "://"); found {
-			end := strings.IndexAny(rest+"/", "/?")
-			rec.Host = withoutDefaultPort(rest[:end])
-			if rec.Target = rest[end:]; rec.Target == "" || rec.Target[0] == '?' {
-				rec.Target = "/" + rec.Target
-			}
-		}
+	if rec.Target != "" && rec.Target[0] != '/' {
+		rec.Host, rec.Target = absolute(rec.Host, rec.Target)
 	}
 	return ""
+}
+
+// absolute returns the host and the rest of a target with a scheme, such as http://shop.example/. The host is the one
+// before if the target has none.
+func absolute(before, target string) (host, rest string) {
+	_, rest, found := strings.Cut(target, "://")
+	if !found {
+		return before, target
+	}
+	end := strings.IndexAny(rest+"/", "/?")
+	if host, rest = rest[:end], rest[end:]; rest == "" || rest[0] == '?' {
+		rest = "/" + rest
+	}
+	return withoutDefaultPort(host), rest
 }
 
 // withoutPort removes the port of an address, and what syslog writes before it.
@@ -294,6 +297,14 @@ func (s *state) plain(text string) string {
 	from := len(s.room)
 	s.room = unescape(s.room, text, s.escapes)
 	return unsafe.String(unsafe.SliceData(s.room[from:]), len(s.room)-from) //nolint:gosec // the room is used again for the next record
+}
+
+// requested returns a part of a request line without escapes.
+func (s *state) requested(text string) string {
+	if s.raw {
+		return text
+	}
+	return s.plain(text)
 }
 
 // unescape appends a text and resolves what servers write for quotes, control characters and bytes beyond ASCII: \xHH,

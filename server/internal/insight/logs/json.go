@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -116,6 +117,17 @@ func fromJSON(b *builder, text string, first []string) (*format, error) {
 			paths(gjson.Parse(line), "", seen)
 		}
 	}
+	var missing error
+	if text != "" {
+		for path := range b.kinds {
+			if !seen[path] && len(first) > 0 {
+				missing = fmt.Errorf("logs: the first lines have no member %s; they have %s", printable(path), printable(strings.Join(slices.Sorted(maps.Keys(seen)), ", ")))
+			}
+		}
+		for _, s := range b.set[len(b.options.Set):] {
+			seen[s.Field] = true // it may be rare
+		}
+	}
 	wanted := slices.Collect(maps.Keys(b.kinds))
 	for _, s := range slices.Concat(b.set, b.words.set) {
 		wanted = append(wanted, s.Field)
@@ -123,7 +135,7 @@ func fromJSON(b *builder, text string, first []string) (*format, error) {
 	for _, a := range b.words.named {
 		for _, n := range b.options.Wanted {
 			if n.Source == a.source {
-				wanted = append(wanted, a.before+n.Name+a.after)
+				wanted = append(wanted, a.before+canonical(n).Name+a.after)
 			}
 		}
 		if a.source == "header" {
@@ -151,10 +163,11 @@ func fromJSON(b *builder, text string, first []string) (*format, error) {
 		own.others.add(path, others)
 	}
 	b.known = slices.Sorted(maps.Keys(seen))
-	return b.format(func() parser {
+	f, err := b.format(func() parser {
 		o := own
 		return &o
 	})
+	return f, cmp.Or(missing, err)
 }
 
 // assigned has the names of what json:FIELDS assigns.

@@ -15,6 +15,7 @@ type words struct {
 	rewrite  func(text string) string // of a template
 	ends     bool                     // times are when requests ended
 	escapes  byte
+	raw      bool // requests are as they came, and have no escapes
 }
 
 // affix says which fields have a named part of the request: the name is between two texts.
@@ -80,7 +81,7 @@ var (
 		},
 		named: []affix{{before: "REQ(", after: ")", source: "header"}, {before: "RESP(", after: ")", source: "response"}},
 	}
-	// Members that Envoy Gateway and Istio write.
+	// These are members that Envoy Gateway and Istio write.
 	envoyMembers = words{
 		kinds: map[string]kind{
 			"start_time": fine, "duration": millis, "method": method, "x-envoy-origin-path": target, "path": target, ":authority": host,
@@ -97,13 +98,14 @@ var (
 		variable: regexp.MustCompile(`%(?:\{[^}]*\})?()(\[[^\]]*\]|[a-zA-Z]+)`),
 		kinds: map[string]kind{
 			"tr": fine, "trl": fine, "Ts": stamp, "Ta": millis, "ci": client, "cicp": clientPort, "r": request, "HM": method, "HU": target, "HPO": path, "HP": path,
-			"HQ": query, "ST": status,
+			"HQ": query, "ST": status, "[var(txn.header_host)]": host,
 		},
 		rewrite: func(text string) string {
 			return strings.ReplaceAll(haproxyQuoted.ReplaceAllString(text, `"%$1"`), "%ci:%cp", "%cicp")
 		},
 		named:   []affix{{before: "[var(txn.header_", after: ")]", source: "header", folded: true}},
-		escapes: '#',
+		escapes: '\\',
+		raw:     true,
 	}
 	albWords = words{
 		variable: regexp.MustCompile(`\$()([a-z_]+)`),
@@ -123,6 +125,7 @@ var (
 		set:     []Setting{{Name{"header", "X-Forwarded-For"}, "x-forwarded-for"}},
 		ends:    true,
 		escapes: '%',
+		raw:     true,
 	}
 	// A decision has no duration.
 	sluiceWords = words{
@@ -138,7 +141,7 @@ var (
 	noWords = words{}
 )
 
-var haproxyQuoted = regexp.MustCompile(`%\{\+Q\}(\[[^\]]*\]|[a-zA-Z]+)`)
+var haproxyQuoted = regexp.MustCompile(`%\{\+Q(?:,\+E)?\}(\[[^\]]*\]|[a-zA-Z]+)`)
 
 // formats has the formats. Of formats that read the same lines, the first one is found.
 var formats = []kindOfFormat{
