@@ -23,6 +23,7 @@ const (
 	observing  = "server/internal/observe/*"
 	accessLogs = "server/internal/insight/logs"
 	replays    = "server/internal/insight/replay"
+	suggests   = "server/internal/insight/suggest"
 	oracleRoom = "internal/oracle"
 	granttest  = "internal/granttest"
 	sharedRoom = "internal/share"
@@ -125,11 +126,12 @@ var house = []room{
 	// The server: a main of a few lines, two rooms that wire, and the edges.
 	{"server/cmd/*", []string{wireCLI}, nil, "main only calls cli; put the code there"},
 	{settings, []string{fileReader, conditions, fileRules, envoyFiles, edges, listening, accepting, saving, observing, secrets, smallRooms, "policy", domain}, join(moduleOne, ofRequests, []string{"policyfile"}), "config composes the settings of the other rooms, and opens nothing"},
-	{wireCLI, []string{fileReader, fileRules, envoyFiles, descriptor, "policyfile", "httplimit", "policy", domain, settings, inWords, secrets, wireTypes, smallRooms, edges, accepting, saving, observing, wireApp, accessLogs, replays}, moduleOne, "cli reads flags and files, and runs app; the parts of a server belong to app"},
+	{wireCLI, []string{fileReader, fileRules, envoyFiles, descriptor, "policyfile", "httplimit", "policy", domain, settings, inWords, secrets, wireTypes, smallRooms, edges, accepting, saving, observing, wireApp, accessLogs, replays, suggests}, moduleOne, "cli reads flags and files, and runs app; the parts of a server belong to app"},
 	{wireApp, []string{fileReader, removals, denials, "httplimit", "gate", "policy", settings, inWords, secrets, wireTypes, smallRooms, edges, reported, pipelines, listening, accepting, storing, observing, decisions}, join(moduleOne, []string{"policyfile", envoyFiles, saving}), "app connects the rooms of the server; app is below cli"},
 	{inWords, belowEdge, moduleOne, "describe puts rules and verdicts into words; it decides nothing"},
 	{smallRooms, []string{fileReader}, nil, "a small room imports no other room; pass in what it needs"},
 	{replays, []string{accessLogs, sourceRoom, removals, "httplimit", "gate", "memory", "policy", domain}, moduleOne, "replay decides by a policy; configurations belong to cli"},
+	{suggests, []string{accessLogs, replays, "policy", domain}, moduleOne, "suggest fits limits to what replay reads; configurations belong to cli"},
 	{accessLogs, nil, nil, "logs reads the logs of any server; policies and decisions belong to the rooms that use it"},
 	{wireTypes, nil, nil, "wire is the JSON that servers write and commands read; it decides nothing"},
 	{listening, []string{fileReader}, moduleOne, "listening is the same for all protocols; protocols belong to the edges"},

@@ -63,7 +63,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newServe(), newValidate(), newExplain(), newReplay(), newImport(), newSchema(),
+	root.AddCommand(newServe(), newValidate(), newExplain(), newReplay(), newSuggest(), newImport(), newSchema(),
 		newPeek(), newReset(), newKeys(), newHybrid(), newBan(), newUnban(), newBans(), newHealth(), newVersion())
 	return root
 }

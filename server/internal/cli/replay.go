@@ -173,13 +173,21 @@ func (q *fromLogs) policy(name string) (*replay.Policy, *config.File, error) {
 	p := &replay.Policy{Name: name, Options: o, IPv6Prefix: f.IPv6Prefix, TrustMarks: f.TrustMarks, MethodOverride: f.Upstream.MethodOverride}
 	p.Trusted, p.TrustUnix = f.Trusted()
 	if len(q.proxies) > 0 {
-		var networks []netip.Prefix
-		if networks, err = httplimit.ParseProxies(q.proxies...); err != nil {
-			return nil, nil, fmt.Errorf("--trusted-proxies: %w", err)
+		p.TrustUnix = false
+		if p.Trusted, err = q.networks(); err != nil {
+			return nil, nil, err
 		}
-		p.Trusted, p.TrustUnix = networks, false
 	}
 	return p, f, nil
+}
+
+// networks returns the proxies of the flag.
+func (q *fromLogs) networks() ([]netip.Prefix, error) {
+	networks, err := httplimit.ParseProxies(q.proxies...)
+	if err != nil {
+		return nil, fmt.Errorf("--trusted-proxies: %w", err)
+	}
+	return networks, nil
 }
 
 // options returns the options of a replay.

@@ -49,7 +49,7 @@ type batch struct {
 	n       int
 	values  []string // of the records
 	text    []byte   // their texts, one after the other
-	first   int64 // the id of the first
+	first   int64    // the id of the first
 	leftOut int64
 	stats   logs.Stats // after the last of them
 	clients [batchSize]string
