@@ -114,6 +114,7 @@ type formatCase struct{ name, format, lines, want string }
 
 // Lines of each format give their requests, with the times at which they began.
 func TestFormats(t *testing.T) {
+	utc(t)
 	for _, c := range formatCases() {
 		t.Run(c.name, func(t *testing.T) {
 			records, r := read(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(c.lines), Format: c.format, Wanted: wantedNames()})

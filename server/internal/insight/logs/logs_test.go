@@ -46,6 +46,14 @@ func read(t testing.TB, o Options) ([]Record, *Reader) {
 	return all, r
 }
 
+// utc makes UTC the local time, which times without a zone have.
+func utc(t *testing.T) {
+	t.Helper()
+	before := time.Local
+	time.Local = time.UTC
+	t.Cleanup(func() { time.Local = before })
+}
+
 // clone returns a record that stays valid.
 func clone(rec Record) Record {
 	for _, text := range []*string{&rec.Client, &rec.Method, &rec.Target, &rec.Host, &rec.Verdict.Action, &rec.Verdict.Rule, &rec.Verdict.Limit, &rec.Verdict.Key} {

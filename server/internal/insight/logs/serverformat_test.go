@@ -11,6 +11,7 @@ import (
 
 // The format that a server is configured with gives all that a policy reads. The lines are what servers write with it.
 func TestLogFormat(t *testing.T) {
+	utc(t)
 	needed := []Name{{"header", "x-api-key"}, {"header", "X-Plan"}, {"cookie", "sid"}, {"query", "q"}, {"claim", "sub"}, {"header", "X-Api-Key"}}
 	for _, c := range []struct{ server, line, names, lacks, want string }{
 		{

@@ -9,6 +9,7 @@ import (
 
 // Lines that servers of Debian wrote give the requests that were sent: see testdata/servers/README.md.
 func TestServers(t *testing.T) {
+	utc(t)
 	for name, format := range map[string]string{
 		"nginx-combined":  "",
 		"nginx-own":       `nginx:$remote_addr $host [$time_local] $msec "$request" $status $body_bytes_sent $request_time "$http_x_api_key" "$cookie_sid"`,

@@ -118,7 +118,7 @@ var (
 	}
 	cloudfrontWords = words{
 		kinds: map[string]kind{
-			"date": day, "time": clock, "time-taken": seconds, "c-ip": client, "cs-method": method, "cs-uri-stem": path, "cs-uri-query": query,
+			"date": day, "time": clock, "timestamp(ms)": fine, "timestamp": fine, "time-taken": seconds, "c-ip": client, "cs-method": method, "cs-uri-stem": path, "cs-uri-query": query,
 			"x-host-header": host, "sc-status": status, "sc-content-len": sent,
 		},
 		named:   []affix{{before: "cs(", after: ")", source: "header"}},
