@@ -44,7 +44,11 @@ func (s *Store) Settle(ctx context.Context, c sluice.Charge, actual int64) error
 	if err := translate.CheckSettle(&c, actual); err != nil {
 		return err
 	}
-	_, err := s.finish(ctx, &c, finishSettle, min(actual, 2*exact), 0) // exceeds any cost by more than can be counted
+	actual = min(actual, 2*exact) // exceeds any cost by more than can be counted
+	if more := actual - exact; more > 0 && more < c.Cost { // scripts count the difference exactly only of smaller numbers
+		c.Cost, actual = c.Cost-more, exact
+	}
+	_, err := s.finish(ctx, &c, finishSettle, actual, 0)
 	return err
 }
 

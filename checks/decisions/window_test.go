@@ -333,6 +333,14 @@ func (w *windowWalk) request() sluice.Request {
 	case 2:
 		r.MaxWait = math.MaxInt64
 	}
+	switch w.rng.IntN(8) {
+	case 0:
+		r.Debit = true
+	case 1:
+		if r.Overdraw = true; w.rng.IntN(2) == 0 {
+			r.Cost = []int64{2 * c, 1 << 17, 1 << 40, 1 << 52}[w.rng.IntN(4)]
+		}
+	}
 	return r
 }
 
@@ -353,7 +361,10 @@ func (w *windowWalk) send(r sluice.Request) sluice.Decision {
 	}
 	w.took(&r, &ds[0], true)
 	if !r.Peek && r.Cost > 0 {
-		w.kept[stateOf(r.Limit, r.Key)] = []*sluice.Limit{r.Limit}
+		if !r.Debit { // a debit may leave the state under its numbers
+			w.kept[stateOf(r.Limit, r.Key)] = nil
+		}
+		w.keep(r.Limit, r.Key)
 	}
 	return ds[0]
 }
@@ -408,7 +419,7 @@ func (w *windowWalk) decideAll(rs []sluice.Request) {
 			w.fail("%d. on the server:\n%+v", i, ds[1][i])
 		}
 		w.keep(rs[i].Limit, rs[i].Key)
-		w.took(&rs[i], &ds[0][i], allowed || rs[i].Shadow)
+		w.took(&rs[i], &ds[0][i], allowed || rs[i].Shadow || rs[i].Debit && rs[i].Cost > 0)
 	}
 }
 
@@ -452,7 +463,7 @@ func (w *windowWalk) end() {
 }
 
 func (w *windowWalk) text(r *sluice.Request) string {
-	return fmt.Sprintf("%v, key %v: cost %d floor %d wait %d peek %v shadow %v", r.Limit.Algorithm(), r.Key, r.Cost, r.Floor, r.MaxWait, r.Peek, r.Shadow)
+	return fmt.Sprintf("%v, key %v: cost %d floor %d wait %d peek %v shadow %v debit %v overdraw %v", r.Limit.Algorithm(), r.Key, r.Cost, r.Floor, r.MaxWait, r.Peek, r.Shadow, r.Debit, r.Overdraw)
 }
 
 // note remembers what was done last.

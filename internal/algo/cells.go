@@ -189,7 +189,7 @@ func (c *SlidingWindow) Fresh(w []uint64, now int64) bool {
 
 // Cancel gives a charge back at the moment at which it was made. Later it gives back nothing.
 func (c *SlidingWindow) Cancel(w []uint64, now int64, ch Charge) {
-	if now <= ch.At {
+	if ch.Cost > 0 && now <= ch.At {
 		c.Settle(w, now, ch, 0)
 	}
 }

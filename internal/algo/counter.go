@@ -179,7 +179,7 @@ func (c *SlidingCounter) Fresh(s State, now int64) bool {
 
 // Cancel gives a charge back at the moment at which it was made. Later it gives back nothing.
 func (c *SlidingCounter) Cancel(s State, now int64, ch Charge) State {
-	if now > ch.At {
+	if ch.Cost == 0 || now > ch.At {
 		return s
 	}
 	return c.Settle(s, now, ch, 0)

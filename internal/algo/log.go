@@ -220,7 +220,7 @@ func (l *SlidingLog) Fresh(w []uint64, now int64) bool {
 
 // Cancel gives a charge back at the moment at which it was made. Later it gives back nothing.
 func (l *SlidingLog) Cancel(w []uint64, now int64, c Charge) {
-	if now <= c.At {
+	if c.Cost > 0 && now <= c.At {
 		l.Settle(w, now, c, 0)
 	}
 }

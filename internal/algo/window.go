@@ -160,7 +160,7 @@ func (w *FixedWindow) Fresh(s State, now int64) bool {
 
 // Cancel gives a charge back at the moment at which it was made. Later it gives back nothing.
 func (w *FixedWindow) Cancel(s State, now int64, c Charge) State {
-	if now > c.At {
+	if c.Cost == 0 || now > c.At {
 		return s
 	}
 	s = w.Settle(s, now, c, 0)

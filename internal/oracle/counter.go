@@ -122,7 +122,7 @@ func (c Counter) Settle(now int64, ch Charge, actual int64) State {
 
 // Cancel implements State.
 func (c Counter) Cancel(now int64, ch Charge) State {
-	if now > ch.At {
+	if ch.Cost == 0 || now > ch.At {
 		return c
 	}
 	return c.Settle(now, ch, 0)

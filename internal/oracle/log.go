@@ -125,7 +125,7 @@ func (l Log) Settle(now int64, c Charge, actual int64) State {
 
 // Cancel implements State.
 func (l Log) Cancel(now int64, c Charge) State {
-	if now > c.At {
+	if c.Cost == 0 || now > c.At {
 		return l
 	}
 	return l.Settle(now, c, 0)

@@ -139,7 +139,7 @@ func (w Window) Settle(now int64, c Charge, actual int64) State {
 
 // Cancel implements State.
 func (w Window) Cancel(now int64, c Charge) State {
-	if now > c.At {
+	if c.Cost == 0 || now > c.At {
 		return w
 	}
 	w = w.Settle(now, c, 0).(Window)

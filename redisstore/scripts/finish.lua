@@ -36,7 +36,9 @@ end
 
 -- undo gives back a charge that nobody has acted upon.
 local function undo()
-  if kind.undo then
+  if c[1] == 0 then
+    return s
+  elseif kind.undo then
     return kind.undo(s, c, now)
   end
   return kind.settle(s, c, 0, now)
