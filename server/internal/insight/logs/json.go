@@ -93,14 +93,20 @@ func (o *object) parse(line string, rec *Record) (why string) {
 	return o.others.set(rec, gjson.Parse(line), &o.state)
 }
 
+// mostPaths and deepest bound what is kept of lines that an attacker wrote.
+const (
+	mostPaths = 10_000
+	deepest   = 8
+)
+
 // paths adds the paths of an object's members.
-func paths(v gjson.Result, before string, all map[string]bool) {
+func paths(v gjson.Result, before string, deep int, all map[string]bool) {
 	v.ForEach(func(name, v gjson.Result) bool {
 		path := before + name.Str
-		if all[path] = true; v.IsObject() {
-			paths(v, path+".", all)
+		if all[path] = true; v.IsObject() && deep < deepest {
+			paths(v, path+".", deep+1, all)
 		}
-		return true
+		return len(all) < mostPaths
 	})
 }
 
@@ -114,8 +120,11 @@ func fromJSON(b *builder, text string, first []string) (*format, error) {
 	seen := map[string]bool{}
 	for _, line := range first {
 		if len(line) > 0 && line[0] == '{' && gjson.Valid(line) {
-			paths(gjson.Parse(line), "", seen)
+			paths(gjson.Parse(line), "", 1, seen)
 		}
+	}
+	if len(seen) == 0 && len(first) > 0 {
+		return nil, fmt.Errorf("logs: the first lines are not objects of JSON, which the format %s has; name the format of the log", printable(b.layout.Format))
 	}
 	var missing error
 	if text != "" {
@@ -152,7 +161,7 @@ func fromJSON(b *builder, text string, first []string) (*format, error) {
 	fields := make([][]field, len(wanted))
 	for i, path := range wanted {
 		has, finest := b.layout.Has, b.finest
-		if fields[i] = b.fields(path); !seen[path] {
+		if fields[i] = b.fields(path); !seen[path] && len(first) > 0 {
 			b.layout.Has, b.finest = has, finest // a later line may have it
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -210,5 +211,56 @@ func TestBadLines(t *testing.T) {
 			t.Errorf("%.40q: a strict reader ends with %v", bad, r.Err())
 		}
 		_ = r.Close()
+	}
+}
+
+// Lines that nest deeply, or have many members, quotes or escapes, cost neither much memory nor much time.
+func TestHostileLines(t *testing.T) {
+	const n = 60_000
+	good := `{"ts":1795510800,"duration":0,"status":200,"request":{"remote_ip":"192.0.2.1","method":"GET","uri":"/","headers":{}}`
+	var members strings.Builder
+	for i := range n / 8 {
+		fmt.Fprintf(&members, `,"m%d":{"a":[]}`, i)
+	}
+	for name, line := range map[string]string{
+		"arrays":  good + `,"x":` + strings.Repeat("[", n) + strings.Repeat("]", n) + "}",
+		"objects": good + `,"x":` + strings.Repeat(`{"a":`, n/3) + "1" + strings.Repeat("}", n/3) + "}",
+		"members": good + members.String() + "}",
+		"open":    good + `,"x":` + strings.Repeat("[", 4*n),
+		"quotes":  `192.0.2.1 - - [24/Nov/2026:10:00:00 +0000] "GET /` + strings.Repeat(`\\" [`, n/2) + ` HTTP/1.1" 200 2 "-" "-"`,
+		"spaces":  strings.Repeat(" [", n) + `[24/Nov/2026:10:00:00 +0000] "GET / HTTP/1.1" 200 2 "-" "-"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			format := "caddy"
+			if line[0] != '{' {
+				format = "combined"
+			}
+			text := strings.Repeat(line+"\n", 40)
+			if name == "open" {
+				text = good + "}\n" + text[len(line)+1:]
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			records, r := read(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(text), Format: format, Wanted: wantedNames()})
+			runtime.ReadMemStats(&after)
+			if s := r.Stats(); s.Lines != 40 || int64(len(records))+s.Bad+s.Unread != 40 {
+				t.Errorf("%d records, and the statistics are %+v", len(records), s)
+			}
+			if used := after.TotalAlloc - before.TotalAlloc; used > uint64(len(text))*4+64<<20 {
+				t.Errorf("%d bytes are allocated for %d bytes of lines", used, len(text))
+			}
+			if used := after.StackInuse; used > 64<<20 {
+				t.Errorf("%d bytes of stack are in use", used)
+			}
+		})
+	}
+}
+
+// An empty log has no requests, in each format that is named.
+func TestEmptyLogs(t *testing.T) {
+	for _, format := range []string{"combined", "caddy", "traefik", "envoy", "cloudfront", "json:time=t,method=m,target=u", `nginx:$msec "$request"`} {
+		if records, r := read(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(""), Format: format}); len(records) != 0 || r.Stats().Lines != 0 {
+			t.Errorf("%s: an empty log has %d records, and the statistics are %+v", format, len(records), r.Stats())
+		}
 	}
 }
