@@ -67,7 +67,13 @@ func (r *Rules) Describe(addr net.Addr) string {
 
 // Protect lets requests pass that the rules allow. It also refuses requests that a web page of another origin
 // makes, whatever they prove, because a browser may add a certificate by itself.
-func (r *Rules) Protect(next http.Handler) http.Handler {
+func (r *Rules) Protect(next http.Handler) http.Handler { return r.protect(next, r.NeedsToken()) }
+
+// ProtectStatic is Protect for files without data. They need no token, because a browser sends none with the address of a page.
+func (r *Rules) ProtectStatic(next http.Handler) http.Handler { return r.protect(next, false) }
+
+// protect is Protect, with or without the token.
+func (r *Rules) protect(next http.Handler, needsToken bool) http.Handler {
 	foreign, checksHost := http.NewCrossOriginProtection(), !r.closed() && !r.Open
 	refuse := func(w http.ResponseWriter, q *http.Request, status int, title, detail string) {
 		if r.OnRefused != nil {
@@ -84,7 +90,7 @@ func (r *Rules) Protect(next http.Handler) http.Handler {
 			refuse(w, q, http.StatusForbidden, "Foreign host", "call the "+r.Name+" listener by an address such as 127.0.0.1, or by the name localhost")
 			return
 		}
-		if r.NeedsToken() {
+		if needsToken {
 			if err := authorize(q, r.Name, r.Tokens); err != nil {
 				w.Header().Set("WWW-Authenticate", fmt.Sprintf("Bearer realm=%q", "sluice "+r.Name))
 				refuse(w, q, http.StatusUnauthorized, "Not authorized", err.Error())

@@ -21,6 +21,9 @@ func (a *App) Announce(w io.Writer, quickStart bool) error {
 			if more := s.Remark(s.Note()); more != "" {
 				fmt.Fprintf(&text, "       %s\n", more)
 			}
+			if page := a.page(); s.Name == "admin" && page != "" {
+				fmt.Fprintf(&text, "       what is limited now: %s\n", page)
+			}
 		}
 		if a.engine.store.InRedis() {
 			text.WriteString(describe.Modes(a.engine.decider.Policy().Rules()))
@@ -28,6 +31,14 @@ func (a *App) Announce(w io.Writer, quickStart bool) error {
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
+}
+
+// page returns where a browser on this machine finds the page for operators; empty without one.
+func (a *App) page() string {
+	if at := a.URL("admin"); strings.HasPrefix(at, "http") {
+		return at + "/ui/"
+	}
+	return ""
 }
 
 // URL returns where programs on this machine reach a listener; empty if it is off.

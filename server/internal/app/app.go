@@ -76,7 +76,9 @@ type App struct {
 	kept     *kept // nil without Options.Keep
 	servers  *accept.Servers
 
+	started  time.Time
 	cut      context.CancelFunc // ends the contexts of all requests
+	ending   chan struct{}      // closed when requests that would never end must end
 	draining atomic.Bool
 	serving  atomic.Bool
 }
@@ -95,7 +97,7 @@ func New(o Options) (*App, error) {
 	if o.Linger == 0 {
 		o.Linger = time.Second
 	}
-	a := &App{o: o, metrics: telemetry.NewMetrics(o.Version), reloads: newReloads(&o)}
+	a := &App{o: o, started: time.Now(), ending: make(chan struct{}), metrics: telemetry.NewMetrics(o.Version), reloads: newReloads(&o)}
 	err := a.assemble()
 	if err == nil && o.Refused == nil { // otherwise the copy itself runs
 		if err = a.kept.keep(o.File); writable.Full(err) {
@@ -173,11 +175,14 @@ func (a *App) Ready() error {
 	}
 }
 
-// detail returns lines about the store, the logs and the configuration, for the readiness probe.
-func (a *App) detail() string {
+// detail returns the notes for the readiness probe.
+func (a *App) detail() string { return strings.Join(a.notes(), "\n") }
+
+// notes returns lines about the store, the logs and the configuration.
+func (a *App) notes() []string {
 	lines := append(a.engine.store.Status(),
 		cannotBeWritten("audit", a.audit.Err()), cannotBeWritten("access_log", a.engine.decisions.Err()), a.kept.status(), a.reloads.status())
-	return strings.Join(slices.DeleteFunc(lines, func(line string) bool { return line == "" }), "\n")
+	return slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 }
 
 // cannotBeWritten returns a line about a log; empty without an error.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluicehq/sluice/server/internal/access"
 	"github.com/sluicehq/sluice/server/internal/edge/admin"
+	"github.com/sluicehq/sluice/server/internal/edge/dashboard"
 	"github.com/sluicehq/sluice/server/internal/listen/accept"
 	"github.com/sluicehq/sluice/server/internal/listen/web"
 	"github.com/sluicehq/sluice/server/internal/observe/sampled"
@@ -64,19 +65,18 @@ func boundsOf(s *web.Settings) (usual, streamed, delayed web.Bounds) {
 // pages returns the handler of the admin listener.
 func (a *App) pages(rules *access.Rules) (http.Handler, error) {
 	x := a.engine.api
+	pages := map[string]http.Handler{
+		"/metrics":            a.metrics.Handler(),
+		"/v1/peek":            x.Peek(),
+		"/v1/reset":           x.Reset(),
+		"/v1/bans":            x.Bans(),
+		"/v1/keys":            x.Keys(),
+		"/v1/hybrid":          x.Hybrid(),
+		"/v1/pressure":        x.Pressure(),
+		"/v1/pressure/{rule}": x.Pressure(),
+	}
+	a.dashboard(pages)
 	return admin.New(admin.Options{
-		Protect: rules.Protect,
-		Ready:   a.Ready,
-		Detail:  a.detail,
-		Pages: map[string]http.Handler{
-			"/metrics":            a.metrics.Handler(),
-			"/v1/peek":            x.Peek(),
-			"/v1/reset":           x.Reset(),
-			"/v1/bans":            x.Bans(),
-			"/v1/keys":            x.Keys(),
-			"/v1/hybrid":          x.Hybrid(),
-			"/v1/pressure":        x.Pressure(),
-			"/v1/pressure/{rule}": x.Pressure(),
-		},
+		Protect: rules.Protect, Ready: a.Ready, Detail: a.detail, Pages: pages, Static: rules.ProtectStatic(dashboard.Static()),
 	}), nil
 }

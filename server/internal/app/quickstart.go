@@ -52,6 +52,9 @@ func (a *App) announceQuickStart(w io.Writer) {
 			"what is left, and when to come back:\n\n"+
 			"  curl -si %s/\n\n", proxy, proxy)
 	}
+	if page := a.page(); page != "" {
+		fmt.Fprintf(w, "What is limited now, in a browser:\n\n  %s\n\n", page)
+	}
 	fmt.Fprintf(w, "To protect a service of your own: sluice serve --upstream http://HOST:PORT,\n"+
 		"or with rules of your own: sluice serve FILE. Ctrl-C ends it.\n")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
+	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
 // live are the settings that can change while the server runs: the settings of the policy, whom the server believes, and
@@ -43,13 +44,43 @@ type reloads struct {
 	refusedSince time.Time
 	applied      uint64
 	refusals     uint64
+	log          []wire.Reload // the latest first
+}
+
+// mostReloads bounds the reloads that are listed.
+const mostReloads = 10
+
+// note lists a reload. The caller holds the lock.
+func (r *reloads) note(at time.Time, changed []string, refused error) {
+	x := wire.Reload{AtMS: at.UnixMilli(), Changed: changed}
+	if refused != nil {
+		x.Refused = refused.Error()
+	}
+	r.log = append([]wire.Reload{x}, r.log[:min(len(r.log), mostReloads-1)]...)
+}
+
+// number returns the number of the configuration in force, counted from the start.
+func (r *reloads) number() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.applied
+}
+
+// list returns the last reloads, the latest first.
+func (r *reloads) list() []wire.Reload {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.log)
 }
 
 // newReloads begins with the configuration at the start.
 func newReloads(o *Options) *reloads {
 	r := &reloads{logger: o.Logger, file: o.File, since: time.Now(), applied: 1}
-	if o.Refused != nil {
+	if o.Refused == nil {
+		r.note(r.since, nil, nil)
+	} else {
 		r.since = o.Since
+		r.note(r.since, nil, nil)
 		r.refuse(o.Refused)
 		r.logger.Error("the server starts with an earlier configuration, because the current one is bad", "of", o.Since.Format(time.RFC3339))
 	}
@@ -89,17 +120,18 @@ func (a *App) Reload() error {
 		return fmt.Errorf("sluice: %w", err)
 	}
 	_ = a.kept.keep(f) // the new configuration is in force; the error is in the log
-	r.apply(f)
+	r.apply(f, changed)
 	r.logger.Info("the configuration was reloaded", "changed", strings.Join(changed, ", "), "rules", len(f.Rules), "took", time.Since(began))
 	return nil
 }
 
 // apply notes that a configuration is in force.
-func (r *reloads) apply(f *config.File) {
+func (r *reloads) apply(f *config.File, changed []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.applied++
 	r.file, r.refused, r.since = f, nil, time.Now()
+	r.note(r.since, changed, nil)
 }
 
 // inForce returns the configuration in force.
@@ -114,6 +146,7 @@ func (r *reloads) refuse(why error) {
 	r.mu.Lock()
 	r.refusals++
 	r.refused, r.refusedSince = why, time.Now()
+	r.note(r.refusedSince, nil, why)
 	r.mu.Unlock()
 	const message = "the configuration is refused, and the previous one stays"
 	var restart *restartError

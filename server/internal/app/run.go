@@ -72,6 +72,7 @@ func (a *App) drain() error {
 	defer cancel()
 
 	began := time.Now()
+	close(a.ending)
 	err := a.servers.Drain(ctx, min(a.o.Linger, settle))
 	if err != nil {
 		err = fmt.Errorf("sluice: requests were cut off: they did not end within drain_timeout, %v", most)

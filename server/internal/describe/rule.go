@@ -117,6 +117,14 @@ func rule(r *policy.Rule, remote bool) []line {
 	return lines
 }
 
+// Rule describes what a rule of a compiled policy does, as Policy does: pairs of an aspect, such as "each", and the text about it.
+func Rule(r *policy.Rule, remote bool) (words [][2]string) {
+	for _, l := range rule(r, remote) {
+		words = append(words, [2]string{l.about, l.text})
+	}
+	return words
+}
+
 // always describes a rule that limits every request.
 const always = "every request, always"
 

@@ -18,6 +18,8 @@ type Options struct {
 	Detail func() string
 	// Pages are further handlers by their path, such as "/metrics".
 	Pages map[string]http.Handler
+	// Static answers at /ui/ with files that hold no data. May be nil.
+	Static http.Handler
 }
 
 // New returns the handler of the admin listener.
@@ -40,11 +42,14 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /healthz", ready)
 	mux.HandleFunc("GET /healthcheck", ready)
 
-	guarded := http.NewServeMux()
 	for path, page := range o.Pages {
-		guarded.Handle(path, page)
+		mux.Handle(path, o.Protect(page))
 	}
-	mux.Handle("/", o.Protect(guarded))
+	if o.Static != nil {
+		mux.Handle("/ui", o.Static)
+		mux.Handle("/ui/", o.Static)
+	}
+	mux.Handle("/", o.Protect(http.NotFoundHandler()))
 	return mux
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -123,14 +124,36 @@ func (a *API) listBans(w http.ResponseWriter, r *http.Request) *problem {
 	}
 	page := wire.Bans{Bans: make([]wire.Ban, len(list)), Next: next}
 	for i := range list {
-		b := &list[i]
-		page.Bans[i] = wire.Ban{
-			Rule: b.Rule, Limit: b.Limit, Key: b.Values, Digest: b.Digest,
-			LeftMS: int64((b.Left + time.Millisecond - 1) / time.Millisecond), InRow: b.InRow, ByHand: b.ByHand,
-		}
+		page.Bans[i] = listedBan(&list[i])
 	}
 	writeJSON(w, http.StatusOK, page)
 	return nil
+}
+
+// FirstBans returns the first bans in force, and whether there are more; none if the store does not answer. Their digests are
+// fingerprints, as in the log; empty if the store does not keep the key.
+func (a *API) FirstBans(ctx context.Context, most int) (bans []wire.Ban, more bool) {
+	list, next, err := a.o.Decider.ListBans(ctx, sluice.BanQuery{Most: most})
+	if err != nil {
+		return nil, false
+	}
+	for i := range list {
+		b := listedBan(&list[i])
+		b.Digest = ""
+		if k, err := a.o.Decider.Policy().KeyOf(b.Rule, b.Key...); err == nil && b.Key != nil {
+			b.Digest = a.o.Fingerprint(k)
+		}
+		bans = append(bans, b)
+	}
+	return bans, next != ""
+}
+
+// listedBan returns a ban as calls list it.
+func listedBan(b *policy.BannedKey) wire.Ban {
+	return wire.Ban{
+		Rule: b.Rule, Limit: b.Limit, Key: b.Values, Digest: b.Digest,
+		LeftMS: int64((b.Left + time.Millisecond - 1) / time.Millisecond), InRow: b.InRow, ByHand: b.ByHand,
+	}
 }
 
 // banPage reads which page the caller wants.

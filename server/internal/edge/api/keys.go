@@ -30,7 +30,7 @@ func (a *API) listKeys(w http.ResponseWriter, r *http.Request) *problem {
 	}
 	denied, more := a.o.DeniedKeys(rule, most)
 	for i := range denied {
-		denied[i].Now = a.leftNow(r.Context(), &denied[i])
+		denied[i].Now = a.LeftNow(r.Context(), &denied[i])
 	}
 	writeJSON(w, http.StatusOK, wire.Keys{Keys: listOf(denied), More: more})
 	return nil
@@ -44,8 +44,8 @@ func listOf[T any](list []T) []T {
 	return list
 }
 
-// leftNow returns what is left for a key now; nil if that is not known.
-func (a *API) leftNow(ctx context.Context, k *wire.DeniedKey) (left *wire.LeftNow) {
+// LeftNow returns what is left for a key now; nil if that is not known.
+func (a *API) LeftNow(ctx context.Context, k *wire.DeniedKey) (left *wire.LeftNow) {
 	if k.Key == nil {
 		return nil
 	}

@@ -139,7 +139,7 @@ func (h *History) Of(rule string, s Span, now time.Time) (series Series, known b
 	last := at / times.step
 	n := min(times.steps, int(last)+1)
 	series = Series{
-		End:   now.Add((last+1)*times.step - at),
+		End:   now.Add(times.step - at%times.step),
 		Step:  times.step,
 		Steps: make([][telemetry.Figures]uint32, n),
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// noRule labels requests that no rule matched, and otherRule requests of rules that SetRules did not get. These
-// are not valid names of rules.
+// NoRule labels requests that no rule matched, and otherRule requests of rules that SetRules did not get. These are not valid
+// names of rules.
 const (
-	noRule    = "(none)"
+	NoRule    = "(none)"
 	otherRule = "(other)"
 )
 
@@ -89,7 +89,7 @@ func NewMetrics(version string) *Metrics {
 	build.Set(1)
 	m.registry.MustRegister(m.durations, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.none, m.other = m.series(noRule, ""), m.series(otherRule, "")
+	m.none, m.other = m.series(NoRule, ""), m.series(otherRule, "")
 	m.SetRules(nil)
 	return m
 }

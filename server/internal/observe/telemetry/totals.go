@@ -52,5 +52,5 @@ func (m *Metrics) Totals(visit func(rule string, t *Totals)) {
 	for name, s := range m.rules.Load().byName {
 		totals(name, s)
 	}
-	totals(noRule, m.none)
+	totals(NoRule, m.none)
 }

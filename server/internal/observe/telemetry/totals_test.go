@@ -19,7 +19,7 @@ func TestTotalsAreTheMetrics(t *testing.T) {
 	m.of(nil).outcomes[allowed].Inc()
 	got := map[string]Totals{}
 	m.Totals(func(rule string, t *Totals) { got[rule] = *t })
-	want := map[string]Totals{"busy": {allowed: 1, denied: 3}, "idle": {}, noRule: {allowed: 1}}
+	want := map[string]Totals{"busy": {allowed: 1, denied: 3}, "idle": {}, NoRule: {allowed: 1}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the totals are %v, want %v", got, want)
 	}

@@ -1,0 +1,147 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/describe"
+	"github.com/sluicehq/sluice/server/internal/edge/dashboard"
+	"github.com/sluicehq/sluice/server/internal/observe/audit"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
+	"github.com/sluicehq/sluice/server/internal/wire"
+)
+
+// The most rules, keys and bans that the page lists.
+const (
+	mostLiveRules = 200
+	mostLiveKeys  = 20
+	mostLiveBans  = 50
+)
+
+// dashboard returns the calls of the page for operators, and adds them to pages.
+func (a *App) dashboard(pages map[string]http.Handler) {
+	e := &a.engine
+	d := dashboard.New(dashboard.Options{
+		Live: a.live, Rules: a.rulesInWords, Draining: a.ending,
+		Known:   func(rule string) bool { return rule == telemetry.NoRule || e.decider.Policy().Rule(rule) != nil },
+		History: e.decisions.History(), KeyOf: a.keyOf, Reset: e.api.Reset(), Unban: e.api.Bans(),
+		BeforeReveal: func(r *http.Request, rule, digest string) error {
+			c := audit.Change{Action: "reveal", Rules: []string{rule}, Key: digest, Status: http.StatusOK}
+			if err := a.audit.Begin(r, c); err != nil {
+				return err
+			}
+			a.audit.Changed(r, c)
+			return nil
+		},
+	})
+	maps.Copy(pages, d.Calls())
+	pages["/v1/explain"] = e.api.Explain(e.store.InRedis())
+}
+
+// live returns what the server does now.
+func (a *App) live(ctx context.Context, rule string) *wire.Live {
+	e, now := &a.engine, time.Now()
+	p := e.decider.Policy()
+	e.decisions.History().Sample(now) // the newest step of the chart grows with each frame
+	l := &wire.Live{
+		AtMS: now.UnixMilli(), StartedMS: a.started.UnixMilli(), Version: a.o.Version, Notes: a.notes(), Policy: a.reloads.number(),
+		Figures: telemetry.FigureNames[:], Store: e.store.Live(), Reloads: a.reloads.list(),
+	}
+	if err := a.Ready(); err != nil {
+		l.NotReady = err.Error()
+	}
+	l.Rules, l.MoreRules = a.liveRules(p)
+	l.Keys, l.MoreKeys = e.decisions.DeniedKeys(p, rule, mostLiveKeys, false)
+	for i := range l.Keys {
+		l.Keys[i].Now = e.api.LeftNow(ctx, &l.Keys[i])
+		l.Keys[i].Key = nil
+	}
+	l.Bans, l.MoreBans = a.liveBans(ctx, rule)
+	l.Hybrid = append([]wire.HybridLimit{}, e.store.ListHybrid(rule, 0, e.decisions.Fingerprint).Limits...)
+	return l
+}
+
+// liveRules returns the rules in the order of the policy. Of too many, the rules with the most denials are listed.
+func (a *App) liveRules(p *policy.Policy) (rules []wire.LiveRule, more int) {
+	type counted struct {
+		wire.LiveRule
+
+		position       int
+		denied, demand uint64
+	}
+	positions := map[string]int{telemetry.NoRule: len(p.Rules()) + 1}
+	for i, r := range p.Rules() {
+		positions[r.Name] = i + 1
+	}
+	var all []counted
+	a.metrics.Totals(func(rule string, t *telemetry.Totals) {
+		all = append(all, counted{wire.LiveRule{Rule: rule, Totals: slices.Clone(t[:])}, positions[rule], t.Denied(), t.Demand()})
+	})
+	if more = max(0, len(all)-mostLiveRules); more > 0 {
+		slices.SortFunc(all, func(x, y counted) int {
+			return cmp.Or(cmp.Compare(y.denied, x.denied), cmp.Compare(y.demand, x.demand))
+		})
+		all = all[:mostLiveRules]
+	}
+	slices.SortFunc(all, func(x, y counted) int {
+		return cmp.Or(cmp.Compare(x.position, y.position), cmp.Compare(x.Rule, y.Rule))
+	})
+	for _, c := range all {
+		c.Pressure = a.engine.pressure(c.Rule)
+		rules = append(rules, c.LiveRule)
+	}
+	return rules, more
+}
+
+// liveBans returns the first bans in force, without the values of their keys. A store that does not answer has none.
+func (a *App) liveBans(ctx context.Context, rule string) (bans []wire.Ban, more bool) {
+	all, more := a.engine.api.FirstBans(ctx, mostLiveBans)
+	bans = []wire.Ban{}
+	for _, b := range all {
+		if b.Key = nil; rule == "" || rule == b.Rule {
+			bans = append(bans, b)
+		}
+	}
+	return bans, more
+}
+
+// keyOf returns the values of a key that live listed.
+func (a *App) keyOf(ctx context.Context, rule, digest string) []string {
+	e := &a.engine
+	p := e.decider.Policy()
+	const all = 1 << 20
+	keys, _ := e.decisions.DeniedKeys(p, rule, all, false)
+	for i := range keys {
+		if keys[i].Digest == digest {
+			return keys[i].Key
+		}
+	}
+	bans, _ := e.api.FirstBans(ctx, mostLiveBans)
+	for i := range bans {
+		if bans[i].Rule == rule && bans[i].Digest == digest {
+			return bans[i].Key
+		}
+	}
+	return nil
+}
+
+// rulesInWords describes the rules in force.
+func (a *App) rulesInWords() wire.Rules {
+	w := wire.Rules{Policy: a.reloads.number(), Rules: []wire.RuleInWords{}}
+	for _, r := range a.engine.decider.Policy().Rules() {
+		state := "enforced"
+		switch {
+		case r.Shadow:
+			state = "shadow"
+		case len(r.Candidate) > 0:
+			state = "candidate"
+		}
+		w.Rules = append(w.Rules, wire.RuleInWords{Rule: r.Name, State: state, Bans: r.Ban != nil, Words: describe.Rule(r, a.engine.store.InRedis())})
+	}
+	return w
+}

@@ -1,0 +1,154 @@
+// Package dashboard is the page for operators on the admin listener, and the calls with its data: what is limited now.
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/sluicehq/sluice/server/internal/observe/live"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
+	"github.com/sluicehq/sluice/server/internal/wire"
+)
+
+// Options configure a Dashboard. All fields are required.
+type Options struct {
+	// Live returns what the server does now, with keys of a rule. An empty rule means all rules. It is called once a second
+	// for each rule, however many pages are open.
+	Live func(ctx context.Context, rule string) *wire.Live
+	// Rules returns the rules in words.
+	Rules func() wire.Rules
+	// Known reports whether there is a rule.
+	Known   func(rule string) bool
+	History *live.History
+	// KeyOf returns the values of a key that Live listed; nil if it is listed no more.
+	KeyOf func(ctx context.Context, rule, digest string) []string
+	// BeforeReveal records that an operator is about to see a key. After an error, the key is not shown.
+	BeforeReveal func(r *http.Request, rule, digest string) error
+	// Reset and Unban are the calls of the API that change a key.
+	Reset, Unban http.Handler
+	// Draining is closed when streams should end.
+	Draining <-chan struct{}
+}
+
+// Dashboard has the calls of the page. Make it with New. It is safe for concurrent use.
+type Dashboard struct {
+	o       Options
+	frames  frames
+	streams chan struct{} // one element for each open stream
+}
+
+// New returns a Dashboard.
+func New(o Options) *Dashboard {
+	return &Dashboard{o: o, frames: frames{make: o.Live, of: map[string]*frame{}}, streams: make(chan struct{}, mostStreams)}
+}
+
+// Calls returns the calls with data, by their paths.
+func (d *Dashboard) Calls() map[string]http.Handler {
+	return map[string]http.Handler{
+		"/v1/live":    only(http.MethodGet, d.live),
+		"/v1/rules":   only(http.MethodGet, d.rules),
+		"/v1/history": only(http.MethodGet, d.history),
+		"/ui/reveal":  only(http.MethodPost, d.reveal),
+		"/ui/reset":   only(http.MethodPost, d.acting(http.MethodPost, d.o.Reset)),
+		"/ui/unban":   only(http.MethodPost, d.acting(http.MethodDelete, d.o.Unban)),
+	}
+}
+
+// only answers requests of one method.
+func only(method string, serve func(http.ResponseWriter, *http.Request) *wire.Problem) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Cache-Control", "no-store")
+		h.Set("X-Content-Type-Options", "nosniff")
+		p := &wire.Problem{Status: http.StatusMethodNotAllowed, Title: "Wrong method", Detail: "This path takes " + method + " only."}
+		if r.Method == method || r.Method == http.MethodHead && method == http.MethodGet {
+			p = serve(w, r)
+		} else {
+			h.Set("Allow", method)
+		}
+		if p != nil {
+			p.Type = "about:blank"
+			answer(w, p.Status, "application/problem+json", p)
+		}
+	})
+}
+
+// answer writes an answer of JSON.
+func answer(w http.ResponseWriter, status int, kind string, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		http.Error(w, "the answer could not be written", http.StatusInternalServerError) // answers are plain data
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(status)
+	_, _ = w.Write(append(text, '\n')) // the client may be gone
+}
+
+// query reads the parameters of a call, and refuses others.
+func (d *Dashboard) query(r *http.Request, names ...string) (values map[string]string, p *wire.Problem) {
+	values = map[string]string{}
+	for name, given := range r.URL.Query() {
+		known := false
+		for _, n := range names {
+			known = known || n == name
+		}
+		if !known || len(given) != 1 {
+			return nil, invalid("?"+name, fmt.Sprintf("The parameter %.64q is unknown, or given twice.", name), "the parameters are "+strings.Join(names, " and "))
+		}
+		values[name] = given[0]
+	}
+	if rule := values["rule"]; rule != "" && !d.o.Known(rule) {
+		return nil, invalid("?rule", fmt.Sprintf("There is no rule %.64q.", rule), "GET /v1/rules lists the rules")
+	}
+	return values, nil
+}
+
+func invalid(field, detail, remedy string) *wire.Problem {
+	return &wire.Problem{Status: http.StatusBadRequest, Title: "Invalid request", Field: field, Detail: detail, Remedy: remedy}
+}
+
+func (d *Dashboard) rules(w http.ResponseWriter, r *http.Request) *wire.Problem {
+	if _, p := d.query(r); p != nil {
+		return p
+	}
+	answer(w, http.StatusOK, "application/json", d.o.Rules())
+	return nil
+}
+
+// history answers with what a rule did in the last hour or day.
+func (d *Dashboard) history(w http.ResponseWriter, r *http.Request) *wire.Problem {
+	values, p := d.query(r, "rule", "span")
+	if p != nil {
+		return p
+	}
+	span := live.Hour
+	switch values["span"] {
+	case "", live.SpanNames[live.Hour]:
+	case live.SpanNames[live.Day]:
+		span = live.Day
+	default:
+		return invalid("?span", fmt.Sprintf("%.32q is not a span.", values["span"]), "give hour or day")
+	}
+	s, known := d.o.History.Of(values["rule"], span, time.Now())
+	h := wire.History{
+		Rule: values["rule"], EndMS: s.End.UnixMilli(), StepMS: s.Step.Milliseconds(), Known: known, Steps: len(s.Steps),
+		Figures: map[string][]uint32{},
+	}
+	for f, name := range telemetry.FigureNames {
+		column, sum := make([]uint32, len(s.Steps)), uint64(0)
+		for i := range s.Steps {
+			column[i] = s.Steps[i][f]
+			sum += uint64(column[i])
+		}
+		if sum > 0 {
+			h.Figures[name] = column
+		}
+	}
+	answer(w, http.StatusOK, "application/json", h)
+	return nil
+}

@@ -1,0 +1,137 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sluicehq/sluice/server/internal/wire"
+)
+
+const (
+	// mostStreams bounds the pages that are open at once.
+	mostStreams = 64
+	// each is the time between two frames of a stream.
+	each = time.Second
+	// fresh is how long a frame is given to other streams. It is less than each, so that no stream gets a frame twice.
+	fresh = 900 * time.Millisecond
+	// unread is how long a client may read nothing before its stream ends.
+	unread = 5 * time.Second
+)
+
+// frames are the latest answers of Live as JSON, by rule.
+type frames struct {
+	make func(ctx context.Context, rule string) *wire.Live
+
+	mu sync.Mutex
+	of map[string]*frame
+}
+
+// frame is an answer that several streams share.
+type frame struct {
+	mu   sync.Mutex // held while the frame is made
+	at   time.Time
+	text []byte
+}
+
+// get returns a frame that is fresh. The rule is a known one, so the frames are bounded.
+func (f *frames) get(ctx context.Context, rule string) ([]byte, error) {
+	f.mu.Lock()
+	one := f.of[rule]
+	if one == nil {
+		for name, old := range f.of {
+			if old.mu.TryLock() {
+				if time.Since(old.at) > time.Minute {
+					delete(f.of, name) // nobody looks at it
+				}
+				old.mu.Unlock()
+			}
+		}
+		one = new(frame)
+		f.of[rule] = one
+	}
+	f.mu.Unlock()
+
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	if one.text != nil && time.Since(one.at) < fresh {
+		return one.text, nil
+	}
+	// A client that leaves must not end the work for others.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), each/2)
+	defer cancel()
+	text, err := json.Marshal(f.make(ctx, rule))
+	if err != nil {
+		return nil, fmt.Errorf("dashboard: %w", err)
+	}
+	text = append(text, '\n') // streams share it, so it does not change from here on
+	one.at, one.text = time.Now(), text
+	return text, nil
+}
+
+// live answers with what the server does now: once, or each second to a client that accepts server-sent events.
+func (d *Dashboard) live(w http.ResponseWriter, r *http.Request) *wire.Problem {
+	values, p := d.query(r, "rule")
+	if p != nil {
+		return p
+	}
+	text, err := d.frames.get(r.Context(), values["rule"])
+	if err != nil {
+		return &wire.Problem{Status: http.StatusInternalServerError, Title: "No answer", Detail: err.Error()}
+	}
+	if !strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(text) // the client may be gone
+		return nil
+	}
+	select {
+	case d.streams <- struct{}{}:
+		defer func() { <-d.streams }()
+	default:
+		return &wire.Problem{
+			Status: http.StatusServiceUnavailable, Title: "Too many pages",
+			Detail: fmt.Sprintf("There are %d streams already.", mostStreams), Remedy: "close a page, or get /v1/live without Accept: text/event-stream",
+		}
+	}
+	d.stream(w, r, values["rule"], text)
+	return nil
+}
+
+// stream sends frames until the client leaves, reads nothing for too long, or the server drains.
+func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request, rule string, text []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no") // proxies pass each frame on at once
+	to := http.NewResponseController(w)
+	tick := time.NewTicker(each)
+	defer tick.Stop()
+	for {
+		if err := to.SetWriteDeadline(time.Now().Add(unread)); err != nil {
+			return
+		}
+		if _, err := fmt.Fprintf(w, "data: %s\n", text); err != nil {
+			return
+		}
+		if err := to.Flush(); err != nil {
+			return
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-d.o.Draining:
+			return
+		case <-tick.C:
+		}
+		if rule != "" && !d.o.Known(rule) {
+			return // a reload removed the rule; the page comes again
+		}
+		var err error
+		if text, err = d.frames.get(r.Context(), rule); err != nil {
+			return
+		}
+	}
+}
