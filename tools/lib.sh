@@ -185,6 +185,8 @@ need_all() {
 	need_npm checks/protocols/testdata/ioredis
 	# checks/schemas generates clients of the API, and lints its description.
 	need_npm checks/schemas/testdata/typescript
+	# checks/browser opens the page for operators.
+	need chromium chromium fonts-dejavu-core
 	# checks/hybrid gives a server a wrong clock.
 	need_libfaketime
 }

@@ -42,6 +42,7 @@ var plain = map[string]string{
 	"bench/overredis":          "measures, which the race detector falsifies",
 	"bench/peers":              "code of other projects",
 	"checks/decisions":         "one goroutine calls both stores in turn; the crowds are in checks/redis and checks/faults",
+	"checks/browser":           "the server and the browser are other processes",
 	"checks/fleet":             "one goroutine searches a ledger; checks/hybrid starts the processes",
 	"checks/gateways":          "the gateways and sluice are other processes",
 	"checks/laws":              "one goroutine calls the store and the oracle in turn",
@@ -153,7 +154,7 @@ var harnesses = []string{"bench", "checks/fleet", "checks/process", "checks/prog
 
 // equipped are the packages whose tests need servers or other packages of the system. `make quick` leaves them out.
 var equipped = []string{
-	"checks/decisions", "checks/faults", "checks/gateways", "checks/hybrid", "checks/linearizable", "checks/protocols",
+	"checks/browser", "checks/decisions", "checks/faults", "checks/gateways", "checks/hybrid", "checks/linearizable", "checks/protocols",
 	"checks/redis", "checks/schemas", "checks/servers", "checks/threats", "checks/vectors",
 }
 

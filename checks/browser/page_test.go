@@ -1,0 +1,151 @@
+package browser
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// denied is an expression for the number of denials of a rule that the page shows, with its decimal digits only.
+func denied(rule string) string {
+	return fmt.Sprintf(`(document.querySelector('#rules tr[data-id=%q]')?.cells[7].textContent ?? "").replaceAll(",", "")`, rule)
+}
+
+// TestThePage opens the page over a busy server: it answers who is limited, its numbers equal the metrics, hostile keys
+// stay text, and the console has no error.
+func TestThePage(t *testing.T) {
+	s := server(t)
+	stop := traffic(t, s)
+	b := open(t, s.URLs["admin"]+"/ui/", 1280, 1500)
+	b.until("the page shows who is limited", `/(login|per-user) refuses [0-9.]+\/s/.test(document.querySelector("#answer").textContent)`)
+	b.until("the page lists limited keys", `document.querySelectorAll("#keys tbody tr").length >= 2`)
+	b.until("the page lists bans", `document.querySelectorAll("#bans tbody tr").length >= 1`)
+	if text := eval[string](b, `document.body.innerText`); strings.Contains(text, hostile) || strings.Contains(text, "203.0.113.7") {
+		t.Errorf("keys are shown before anybody wants to see them: %q", text)
+	}
+	b.shoot("masked.png", true)
+
+	stop()
+	numbers := metrics(t, s)
+	for _, rule := range []string{"login", "per-user", "search", "export"} {
+		want := numbers[fmt.Sprintf(`sluice_decisions_total{outcome="denied",rule=%q}`, rule)]
+		b.until(fmt.Sprintf("rule %s has %s denials, as in the metrics", rule, want), fmt.Sprintf(`%s === %q`, denied(rule), want))
+	}
+
+	b.run(chromedp.Click(chromedp.CSS("#reveal")))
+	b.until("a hostile key is shown as text", fmt.Sprintf(`[...document.querySelectorAll("#keys .key")].some((e) => e.textContent === %q)`, hostile))
+	if n := eval[int](b, `document.querySelectorAll("script").length`); n != 1 {
+		t.Errorf("the page has %d scripts, want its own one", n)
+	}
+	b.shoot("revealed.png", true)
+
+	b.until("buttons lift bans", `document.querySelectorAll("#bans tbody button:not(.show-key)").length >= 1`)
+	eval[bool](b, `document.querySelector("#bans tbody button:not(.show-key)").click(), true`)
+	b.run(chromedp.Click(chromedp.CSS("#yes")))
+	b.until("the ban is lifted", `document.querySelectorAll("#bans tbody tr").length === 0`)
+	if mistakes := b.console(); len(mistakes) > 0 {
+		t.Errorf("the console has %q", mistakes)
+	}
+}
+
+// TestThePageByKeyboard uses the page without a mouse, and with the smallest screen.
+func TestThePageByKeyboard(t *testing.T) {
+	s := server(t)
+	traffic(t, s)
+	b := open(t, s.URLs["admin"]+"/ui/", 360, 800)
+	b.until("the page lists limited keys", `document.querySelectorAll("#keys tbody tr").length >= 2`)
+	if wide := eval[int](b, `document.documentElement.scrollWidth`); wide > 360 {
+		t.Errorf("on a screen of 360 pixels, the page is %d wide", wide)
+	}
+	b.shoot("narrow.png", true)
+
+	press := func(until, expression string) {
+		t.Helper()
+		for range 150 {
+			b.run(chromedp.KeyEvent(kb.Tab))
+			if eval[bool](b, expression) {
+				return
+			}
+		}
+		t.Fatalf("the Tab key does not reach %s", until)
+	}
+	press("the range of an hour", `document.activeElement.value === "1h"`)
+	b.run(chromedp.KeyEvent(kb.Enter))
+	b.until("Enter selects the range", `location.hash.includes("range=1h") && document.activeElement.getAttribute("aria-pressed") === "true"`)
+	press("the button of a rule", `document.activeElement.closest("tr")?.dataset.id === "per-user"`)
+	b.run(chromedp.KeyEvent(kb.Enter))
+	b.until("Enter selects the rule", `location.hash.includes("rule=per-user") && document.querySelector("#chart-title").textContent === "Requests of rule per-user"`)
+	b.until("the focus stays where it was while numbers change", `document.activeElement.closest("tr")?.dataset.id === "per-user"`)
+	b.until("the rule is described", `document.querySelector("#words").textContent.includes("60 in any minute")`)
+	b.run(chromedp.Focus(chromedp.CSS("#chart")), chromedp.KeyEvent(kb.ArrowLeft))
+	b.until("an arrow reads a step of the chart", `/^\d\d:\d\d:\d\d to /.test(document.querySelector("#at").textContent)`)
+
+	// A link keeps the view.
+	b.run(chromedp.Reload())
+	b.until("the view comes back", `document.querySelector("#chart-title").textContent === "Requests of rule per-user"`)
+	b.run(chromedp.Focus(chromedp.CSS("#explain [name=path]")), chromedp.KeyEvent(kb.End+"login"+kb.Enter))
+	b.until("the form explains a request", `document.querySelector("#explained").textContent.includes("login: the method GET is not POST")`)
+	if unnamed := eval[int](b, `[...document.querySelectorAll("button, input, textarea")].filter((e) => e.checkVisibility() && !(e.textContent || e.ariaLabel || e.labels?.length)).length`); unnamed > 0 {
+		t.Errorf("%d buttons and fields have no name for a screen reader", unnamed)
+	}
+	if mistakes := b.console(); len(mistakes) > 0 {
+		t.Errorf("the console has %q", mistakes)
+	}
+}
+
+// TestThePageBehindAProxy serves the page below another path, and stops the server.
+func TestThePageBehindAProxy(t *testing.T) {
+	s := server(t)
+	stop := traffic(t, s)
+	target, err := url.Parse(s.URLs["admin"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httptest.NewServer(http.StripPrefix("/tools/sluice", &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, FlushInterval: -1,
+	}))
+	t.Cleanup(proxy.Close)
+	b := open(t, proxy.URL+"/tools/sluice/ui", 1280, 900, chromedp.Flag("blink-settings", "preferredColorScheme=0"))
+	b.until("the page is live", `document.querySelector("#status").textContent === "live" && document.querySelectorAll("#rules tbody tr").length === 5`)
+	if at := eval[string](b, `location.pathname`); at != "/tools/sluice/ui/" {
+		t.Errorf("the page is at %s", at)
+	}
+	b.shoot("dark.png", true)
+	if mistakes := b.console(); len(mistakes) > 0 {
+		t.Errorf("the console has %q", mistakes)
+	}
+
+	// The connections stay open, and the server is silent.
+	if err := s.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	b.until("a silent server is shown", `document.querySelector("#status").textContent === "no answer" && !document.querySelector("#trouble").hidden`)
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("a silent server was shown after %v", took)
+	}
+	if err := s.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	b.until("the page comes back", `document.querySelector("#status").textContent === "live" && document.querySelector("#trouble").hidden`)
+	stop()
+	if err := s.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-s.Ended()
+	began = time.Now()
+	b.until("a server that is gone is shown", `document.querySelector("#status").textContent === "no answer" && document.querySelector("#trouble").textContent.includes("does not answer since")`)
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("a server that is gone was shown after %v", took)
+	}
+	b.shoot("gone.png", false)
+}

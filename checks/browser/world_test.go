@@ -1,0 +1,270 @@
+package browser
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/sluicehq/sluice/checks/process"
+)
+
+func TestMain(m *testing.M) { process.Main(m) }
+
+// policy has rules of several states.
+const policy = `version: 1
+listen: {proxy: off, api: '127.0.0.1:0', admin: '127.0.0.1:0'}
+log: {sample: 0}
+rules:
+  - name: login
+    match: {path: /login, method: POST}
+    key: client_ip
+    limit: {algorithm: token_bucket, rate: 30/m, burst: 10}
+    ban: {after: 40, within: 10s, for: 2m}
+  - name: per-user
+    match: {path: /api/*}
+    key: [header:X-User]
+    limit: {algorithm: sliding_window, rate: 60/m}
+  - name: search
+    match: {path: /search}
+    key: client_ip
+    shadow: true
+    limit: {algorithm: token_bucket, rate: 60/m, burst: 10}
+  - name: export
+    match: {path: /export}
+    key: client_ip
+    limit: {algorithm: fixed_window, rate: 600/m}
+    candidate: {algorithm: fixed_window, rate: 60/m}
+`
+
+// hostile is a key that would run if the page took it as HTML.
+const hostile = `<script>alert(1)</script>`
+
+// server runs sluice with the policy.
+func server(t *testing.T) *process.Sluice {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "sluice.yaml")
+	if err := os.WriteFile(file, []byte(policy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return process.StartSluice(t, exec.Command(process.Program(), "serve", file), 2) //nolint:noctx // it ends with the test
+}
+
+// request is a request as the decision API reads it.
+type request struct {
+	Method   string            `json:"method"`
+	Path     string            `json:"path"`
+	ClientIP string            `json:"client_ip"`
+	Headers  map[string]string `json:"headers,omitempty"`
+}
+
+// step has the requests of a moment of a busy day: a client that guesses passwords, a user with a loop, and others.
+func step(i int) []request {
+	address := func(n int) string { return fmt.Sprintf("198.51.100.%d", n) }
+	requests := []request{
+		{"POST", "/login", "203.0.113.7", nil},
+		{"POST", "/login", "203.0.113.7", nil},
+		{"POST", "/login", address(i % 50), nil},
+		{"GET", "/search", address(i % 3), nil},
+		{"GET", "/export", address(1), nil},
+		{"GET", "/", address(i % 250), nil},
+	}
+	for n := range 6 {
+		requests = append(requests, request{"GET", "/api/items", address(n), map[string]string{"X-User": fmt.Sprint("user-", (i+n)%40)}})
+	}
+	return append(requests,
+		request{"GET", "/api/items", address(9), map[string]string{"X-User": hostile}},
+		request{"GET", "/api/items", address(9), map[string]string{"X-User": hostile}})
+}
+
+// traffic sends steps until stop is called, which returns when the last one is answered.
+func traffic(t *testing.T, s *process.Sluice) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for i := 0; ctx.Err() == nil; i++ {
+			text, err := json.Marshal(map[string]any{"requests": step(i)})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			q, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodPost, s.URLs["api"]+"/v1/check", bytes.NewReader(text))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			q.Header.Set("Content-Type", "application/json")
+			answer, err := http.DefaultClient.Do(q)
+			if err != nil {
+				return // the test stopped the server
+			}
+			_, _ = io.Copy(io.Discard, answer.Body)
+			answer.Body.Close()
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+			}
+		}
+	})
+	stop = sync.OnceFunc(func() { cancel(); running.Wait() })
+	t.Cleanup(stop)
+	return stop
+}
+
+// tab is a tab of a browser.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu       sync.Mutex
+	mistakes []string // what the console has, and dialogs
+}
+
+// open opens a page of a browser without a window, of a size in pixels.
+func open(t *testing.T, url string, width, height int64, options ...chromedp.ExecAllocatorOption) *tab {
+	t.Helper()
+	program, err := process.Find("chromium", "chromium", "chromium-browser", "google-chrome")
+	if err != nil {
+		t.Fatal(err)
+	}
+	options = append(slices.Concat(chromedp.DefaultExecAllocatorOptions[:], []chromedp.ExecAllocatorOption{
+		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.WSURLReadTimeout(time.Minute), chromedp.Flag("hide-scrollbars", true),
+	}), options...)
+	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	b := &tab{t: t, ctx: ctx}
+	note := func(text string) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.mistakes = append(b.mistakes, text)
+	}
+	if err := chromedp.Listen(ctx, func(e any) {
+		switch e := e.(type) {
+		case *runtime.EventExceptionThrown:
+			note("exception: " + e.ExceptionDetails.Text)
+		case *runtime.EventConsoleAPICalled:
+			note(fmt.Sprintf("console.%s", e.Type))
+		case *cdplog.EventEntryAdded:
+			if e.Entry.Level != cdplog.EntryLevelVerbose {
+				note(fmt.Sprintf("%s: %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL))
+			}
+		case *page.EventJavascriptDialogOpening:
+			note("dialog: " + e.Message)
+		}
+	}); err != nil {
+		t.Fatalf("the browser does not start: %v", err)
+	}
+	if _, err := chromedp.Call(ctx, cdplog.Enable, cdp.Empty{}); err != nil {
+		t.Fatal(err)
+	}
+	b.run(chromedp.EmulateViewport(width, height), chromedp.Navigate(url))
+	return b
+}
+
+// run does actions within the patience of tests.
+func (b *tab) run(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, 3*process.Patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		b.t.Fatalf("the browser: %v (%v)", err, b.console())
+	}
+}
+
+// console returns what went wrong in the page.
+func (b *tab) console() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.mistakes)
+}
+
+// of does an action within the patience of tests, and returns its value.
+func of[T any](b *tab, action chromedp.Action[T]) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, 3*process.Patience)
+	defer cancel()
+	value, err := chromedp.Run(ctx, action)
+	if err != nil {
+		b.t.Fatalf("the browser: %v (%v)", err, b.console())
+	}
+	return value
+}
+
+// eval returns the value of an expression in the page.
+func eval[T any](b *tab, expression string) T {
+	b.t.Helper()
+	return of(b, chromedp.Evaluate[T](expression))
+}
+
+// until waits until an expression is true in the page, and returns how long that took.
+func (b *tab) until(what, expression string) time.Duration {
+	b.t.Helper()
+	began := time.Now()
+	for time.Since(began) < 2*process.Patience {
+		if eval[bool](b, expression) {
+			return time.Since(began)
+		}
+	}
+	b.t.Fatalf("%s: not within %v; the page shows %.3000q, the console has %q", what, 2*process.Patience, eval[string](b, `document.body.innerText`), b.console())
+	return 0
+}
+
+// shoot makes a picture of the page, in a file of the environment variable PICTURES, or of the test.
+func (b *tab) shoot(name string, whole bool) []byte {
+	b.t.Helper()
+	picture := of(b, chromedp.CaptureScreenshot())
+	if whole {
+		picture = of(b, chromedp.FullScreenshot(100))
+	}
+	if folder := os.Getenv("PICTURES"); folder != "" {
+		if err := os.WriteFile(filepath.Join(folder, name), picture, 0o600); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	return picture
+}
+
+// metrics returns the numbers of a scrape, by series.
+func metrics(t *testing.T, s *process.Sluice) map[string]string {
+	t.Helper()
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URLs["admin"]+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if at := strings.LastIndexByte(line, ' '); at > 0 && line[0] != '#' {
+			numbers[line[:at]] = strings.TrimSpace(line[at:])
+		}
+	}
+	return numbers
+}
