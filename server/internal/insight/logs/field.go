@@ -263,6 +263,9 @@ func absolute(before, target string) (host, rest string) {
 func withoutPort(text string) string {
 	colon, colons := 0, 0
 	for i := 0; i < len(text); i++ {
+		if text[i]-'.' <= '9'-'.' {
+			continue
+		}
 		switch text[i] {
 		case ' ':
 			text, i, colons = text[i+1:], -1, 0

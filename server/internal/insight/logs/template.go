@@ -41,7 +41,7 @@ func (t *template) parse(line string, rec *Record) (why string) {
 
 // run sets the fields of pieces.
 func (t *template) run(pieces []piece, line string, rec *Record) (why string) {
-	if !strings.HasPrefix(line, t.prefix) {
+	if t.prefix != "" && !strings.HasPrefix(line, t.prefix) {
 		return otherLine
 	}
 	rest := line[len(t.prefix):]
@@ -74,7 +74,7 @@ func (t *template) run(pieces []piece, line string, rec *Record) (why string) {
 // find returns where the literal behind the field is, -1 if it is not in the text. It looks from n, where its first byte is.
 func (p *piece) find(text string, n int) int {
 	for {
-		if end := text[n:]; len(end) >= len(p.end) && end[1:len(p.end)] == p.end[1:] && p.ends(text, n) {
+		if p.is(text[n:]) && p.ends(text, n) {
 			return n
 		}
 		next := strings.IndexByte(text[n+1:], p.end[0])
@@ -83,6 +83,12 @@ func (p *piece) find(text string, n int) int {
 		}
 		n += 1 + next
 	}
+}
+
+// is reports whether a text begins with the literal. Its first byte does.
+func (p *piece) is(text string) bool {
+	n := len(p.end)
+	return n == 1 || len(text) >= n && text[1] == p.end[1] && (n == 2 || text[2:n] == p.end[2:])
 }
 
 // ends reports whether the field ends at the literal that is there.
