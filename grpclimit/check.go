@@ -155,7 +155,7 @@ func checkReads(read []source.Value, u uses) (faults []fault) {
 // checkOutcome finds costs and statuses that cannot be read from the result of a call.
 func checkOutcome(r *policy.Rule, u uses) (faults []fault) {
 	switch s := r.Cost.Source; {
-	case s == policy.CostRequestBytes || s == policy.CostResponseBytes:
+	case s == policy.CostRequestBytes || s == policy.CostResponseBytes || s == policy.CostModel:
 		faults = append(faults, fault{fmt.Sprintf("Cost.Source is %v, and calls have messages", s), "give PolicyOptions.Cost, which can measure a message"})
 	case s == policy.CostResponseHeader && u&onClient != 0:
 		faults = append(faults, fault{fmt.Sprintf("Cost.Source is %v, which a client does not read", s), "settle costs on the server"})

@@ -3,6 +3,7 @@ package policy
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluicehq/sluice/internal/source"
@@ -51,6 +52,8 @@ type Attributes struct {
 	// for each request.
 	repeatable RepeatableValues
 	known      bool
+	// modelCost says how the policy reads the attribute of the model; nil for the defaults.
+	modelCost *ModelCost
 	// memo keeps what was read; nil unless the request is matched several times.
 	memo *memo
 }
@@ -153,6 +156,9 @@ func (a *Attributes) Read(s Source, name string) Found {
 }
 
 func (a *Attributes) read(s Source, name string) (r Found) {
+	if s == source.Attribute && name == ModelAttribute {
+		return a.readModel()
+	}
 	v := a.repeatable
 	if !a.known {
 		v, _ = a.Values.(RepeatableValues)
@@ -184,6 +190,8 @@ func cleanValue(s Source, name, value string) (clean string, certain bool) {
 		return spelling.Header(value)
 	case s == FromQuery:
 		return spelling.Parameter(value)
+	case s == source.Attribute && name == ModelAttribute:
+		return strings.ToLower(value), true
 	}
 	return value, true
 }
@@ -221,7 +229,7 @@ func (a *Attributes) readAll(s Source, name string) (all []string, certain bool)
 
 func (a *Attributes) list(s Source, name string) (all []string, certain bool) {
 	v, ok := a.Values.(RepeatableValues)
-	if !ok {
+	if !ok || s == source.Attribute {
 		r := a.Read(s, name) // one value in an unclear spelling
 		return []string{r.First}, false
 	}

@@ -80,6 +80,7 @@ func (c *compiler) policy() (*Policy, error) {
 	p.reserved = slices.Sorted(maps.Keys(headers))
 	c.checkPressures(p)
 	p.setReads()
+	p.setModels()
 	if len(c.errs) > 0 {
 		return nil, errors.Join(c.errs...)
 	}
@@ -241,7 +242,7 @@ func (r *rule) isPlain() bool {
 		}
 	}
 	return reflect.ValueOf(r.Match).IsZero() && len(r.limits.requests) == 1 && !r.Always && !r.hasLists && r.overrides.IsEmpty() && len(r.Reserved) == 0 &&
-		r.LimitsFor == nil && r.Bandwidth == nil && r.role == RoleEnforced
+		r.LimitsFor == nil && r.Cost.Source != CostModel && r.Bandwidth == nil && r.role == RoleEnforced
 }
 
 // checkPressures checks the rules whose pressure others use.

@@ -36,6 +36,9 @@ type Cost struct {
 	// Function returns the cost of a request for CostFunction: zero takes nothing, and a request with a
 	// negative cost is refused. It must be safe for concurrent use.
 	Function func(a *Attributes) int64
+	// Model says how CostModel computes the cost. With it, Estimate is the output of a request that does not limit its
+	// output, in tokens. Default: 4096, and each token costs one unit.
+	Model *ModelCost
 }
 
 // CostSource is where the cost of a request comes from.
@@ -57,6 +60,9 @@ const (
 	CostResponseBytes
 	// CostResponseHeader is a header of the response.
 	CostResponseHeader
+	// CostModel is what a language model used for the request. Before, the request takes an estimate of its input, and the
+	// most output that it allows. The charge is settled at the usage that the answer reports.
+	CostModel
 	// CostFunction is what Cost.Function returns.
 	CostFunction
 )
@@ -64,7 +70,7 @@ const (
 var costNames = [...]string{
 	CostDefault: "default", CostConstant: "constant", CostHeader: "header", CostRequestBytes: "request_bytes",
 	CostResponseBytes: "response_bytes", CostResponseHeader: "response_header",
-	CostFunction: "function",
+	CostModel: "model", CostFunction: "function",
 }
 
 // String returns the source in a word.
@@ -76,7 +82,9 @@ func (s CostSource) String() string {
 }
 
 // AfterResponse reports whether the cost is known only once there is a response.
-func (s CostSource) AfterResponse() bool { return s == CostResponseBytes || s == CostResponseHeader }
+func (s CostSource) AfterResponse() bool {
+	return s == CostResponseBytes || s == CostResponseHeader || s == CostModel
+}
 
 // estimates reports whether an estimate may be taken first.
 func (s CostSource) estimates() bool { return s.AfterResponse() || s == CostRequestBytes }
@@ -100,7 +108,7 @@ func (c *Cost) check(capacity int64, report func(field, value string, f fault)) 
 	named := c.Source == CostHeader || c.Source == CostResponseHeader
 	switch {
 	case int(c.Source) >= len(costNames):
-		report("Cost.Source", "", fault{"is unknown", "give CostConstant, CostHeader, CostRequestBytes, CostResponseBytes or CostResponseHeader"})
+		report("Cost.Source", "", fault{"is unknown", "give CostConstant, CostHeader, CostRequestBytes, CostResponseBytes, CostResponseHeader or CostModel"})
 	case named && c.Header == "":
 		report("Cost.Header", "", fault{"is missing", "give the name of the header that holds the cost"})
 	case !named && c.Header != "":
@@ -116,6 +124,10 @@ func (c *Cost) check(capacity int64, report func(field, value string, f fault)) 
 		report("Cost.Function", "", fault{fmt.Sprintf("is given without CostFunction, or the other way round: the source is %v", c.Source), "give both or none"})
 	case c.Source == CostFunction && (c.Units != 0 || c.Max != 0):
 		report("Cost.Function", "", fault{"is given, and Units or Max too", "let the function decide"})
+	}
+	c.checkModel(report)
+	if c.Source == CostModel && len(c.Model.Prices) > 0 {
+		capacity = math.MaxInt64 // units are not tokens
 	}
 	c.checkUnits("Cost.Units", c.Units, capacity, report)
 	c.checkUnits("Cost.Estimate", c.Estimate, capacity, report)
@@ -227,10 +239,14 @@ type Outcome struct {
 	// Header returns a header of the response, by its canonical name; nil for a response without
 	// headers.
 	Header func(name string) (value string, ok bool)
+	// Usage is what the answer of a language model reports; nil if it reports nothing.
+	Usage *Usage
 	// Unknown means that nobody saw the response, for example because the client left before it began. The
 	// request counts whatever its status, and at least its estimate stays charged.
 	Unknown bool
-	// Partial means that the response broke off. At least the estimate of its size stays charged.
+	// Unsent means that the request was not passed on to the service that it is for.
+	Unsent bool
+	// Partial means that the response broke off. At least the estimate of its size or usage stays charged.
 	Partial bool
 	// Running means that the work may go on after the request, for example in a service behind a proxy. Leases
 	// are then not released: they end by their time to live.

@@ -98,6 +98,7 @@ func (p *Policy) begin(s *scratch, given *Attributes, v *Verdict) (bypass bool) 
 	s.attributes, s.hold = *given, given.Hold
 	a := &s.attributes
 	a.learn()
+	a.modelCost = p.modelCost
 	a.Host, a.ClientIP = spelling.Host(a.Host), a.ClientIP.Unmap()
 	s.client = a.ClientIP
 	clean, others, f := p.paths.Variants(a.Path)
@@ -177,7 +178,7 @@ func (p *Policy) matchVariant(s *scratch, marks bool) *Verdict {
 		}
 		s.sure = met == yes && (len(merged) == len(a.Path) || r.match.matchesPath(a.Path))
 		s.read(r, e.pattern())
-		if denied := s.add(r, s.class, r.Cost.of(a), a.MaxWait); denied != nil {
+		if denied := s.add(r, s.class, s.costOf(r, a), a.MaxWait); denied != nil {
 			return denied
 		}
 	}

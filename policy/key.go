@@ -103,7 +103,7 @@ func (r *rule) valueOf(p *Part, a *Attributes, pattern int) (v keys.Value) {
 	case source.ClientIP:
 		return keys.Value{Addr: a.ClientIP, Prefix: uint8(p.IPv6Prefix), OK: a.ClientIP.IsValid()}
 	case FromHeader, FromCookie, FromQuery, FromClaim, source.Attribute:
-		if !a.known || a.repeatable != nil || p.Source == FromCookie || spelling.IsCredentials(p.Name) {
+		if !a.known || a.repeatable != nil || p.Source == FromCookie || spelling.IsCredentials(p.Name) || p.isModel() {
 			return p.valueOf(a.Read(p.Source, p.Name))
 		}
 		if v.Text, _ = a.value(p.Source, p.Name); p.Source == FromHeader || p.Source == FromQuery {
@@ -133,6 +133,9 @@ func (s *scratch) read(r *rule, pattern int) {
 	}
 	s.attributes.Path = path
 }
+
+// isModel reports whether the part is the model of a request.
+func (p *Part) isModel() bool { return p.Source == source.Attribute && p.Name == ModelAttribute }
 
 // makeKey makes the key of the values in s, one for each part of the rule's key. If the request lacks a
 // part with MissingDeny or MissingSkip, makeKey returns that part; MissingDeny wins. repeated means that the request has

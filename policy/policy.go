@@ -55,6 +55,8 @@ type Policy struct {
 	paths    paths.Form
 	fallback Action // when no rule matches
 	pressure func(rule string) float64
+	// modelCost says how the attribute of the model is read; nil if nothing reads models.
+	modelCost *ModelCost
 
 	readHeaders    []string
 	valueHeaders   []string

@@ -44,6 +44,8 @@ type scratch struct {
 	// certain means that a rule matches whichever of several values a service reads; sure, that the
 	// rule to be added does.
 	certain, sure bool
+	// refusal is the verdict if the cost of the rule to be added refuses the request.
+	refusal *Verdict
 }
 
 // selection is a rule that is to be decided, and its key.
@@ -108,7 +110,7 @@ func (s *scratch) reset() {
 	s.keys.Reset()
 	s.memo, s.variants, s.variant = s.memo[:0], s.variants[:0], 0
 	s.peek, s.listsToo, s.returns, s.matched, s.strayed, s.postponed = false, false, false, false, false, false
-	s.certain, s.sure, s.debit, s.hold = false, false, false, 0
+	s.certain, s.sure, s.debit, s.hold, s.refusal = false, false, false, 0, nil
 }
 
 // add selects a rule that matches the request, with the key of the values in s. If the request is
@@ -131,6 +133,8 @@ func (s *scratch) add(r *rule, class int, cost int64, maxWait time.Duration) *Ve
 	switch {
 	case q.reason != sluice.ReasonNone && r.role == RoleEnforced && !s.listsToo:
 		return denial(q.reason, r)
+	case q.listed == NotListed && cost < 0 && s.refusal != nil:
+		return s.refusal
 	case q.listed == NotListed && cost < 0:
 		return negativeDenial(r)
 	}

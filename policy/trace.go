@@ -151,7 +151,7 @@ func (p *Policy) traceMet(tr *TracedRule, r *rule, a *Attributes, variant, patte
 	for i, value := range s.values {
 		tr.Key = append(tr.Key, KeyValue{Part: r.parts[i], Value: value.String(), OK: value.OK, Repeated: value.Repeated})
 	}
-	if denied := s.add(r, s.class, r.Cost.of(&s.attributes), s.attributes.MaxWait); denied != nil {
+	if denied := s.add(r, s.class, s.costOf(r, &s.attributes), s.attributes.MaxWait); denied != nil {
 		tr.Denied = denied.Reason
 		return
 	}

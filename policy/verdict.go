@@ -323,6 +323,8 @@ func (m *LimitResult) Actual(o Outcome) int64 {
 			least = taken
 		}
 		return max(least, c.capped(max(0, o.ResponseBytes)))
+	case CostModel:
+		return c.after(taken, o)
 	case CostResponseHeader:
 		if o.Header == nil || o.Unknown {
 			return taken

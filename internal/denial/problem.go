@@ -2,6 +2,7 @@ package denial
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 
@@ -61,6 +62,8 @@ func NewProblem(v *policy.Verdict) *Problem {
 		p.Detail = "The request's cost is less than nothing."
 	case v.Reason == sluice.ReasonNoRule:
 		p.Detail = "No rule lets this request pass."
+	case v.Reason == sluice.ReasonListed && errors.As(v.Refused, new(*policy.ModelError)):
+		p.Detail = "The model of this request has no price here, so it may not be used."
 	case v.Reason == sluice.ReasonListed:
 		p.Detail = "Requests of this client are not let pass."
 	case v.Reason == sluice.ReasonStoreError:

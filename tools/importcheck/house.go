@@ -91,6 +91,7 @@ var house = []room{
 	{"internal/translate", belowPolicy, moduleOne, "translate converts between the domain and algo; it keeps no state"},
 	{"internal/retry", nil, nil, "retry works on times and functions only; pass in what it repeats"},
 	{"internal/ratetest", nil, nil, "ratetest measures bytes, for tests"},
+	{"internal/modeltest", nil, nil, "modeltest is a service and its callers, for tests"},
 	{sharedRoom, nil, nil, "share counts what callers take; pass in who they are"},
 	{"memory", aStore, moduleOne, "a store imports the domain and algo only; move code that needs more to policy or above"},
 	{"redisstore", aStore, moduleOne, "a store imports the domain and algo only; move code that needs more to policy or above"},
@@ -106,11 +107,11 @@ var house = []room{
 	{descriptor, []string{domain, "internal/algo"}, nil, "descriptors has what gateways send; rules belong to policy"},
 	{unmetRoom, []string{sourceRoom}, nil, "condition has what policy explains and conditions use; it has no rules"},
 	{inPolicy, []string{inPolicy, spellings, faultRoom, domain}, nil, "a room of policy works on texts and keys; rules and requests belong to policy"},
-	{"policy", join(belowPolicy, ofRequests, []string{inPolicy, faultRoom}), moduleOne, "policy decides through a sluice.Store; matchers and protocols are interfaces here"},
+	{"policy", join(belowPolicy, ofRequests, []string{inPolicy, faultRoom, modelRoom}), moduleOne, "policy decides through a sluice.Store; matchers and protocols are interfaces here"},
 	{"gate", []string{sourceRoom, "internal/retry", "bandwidth", "policy", domain}, moduleOne, "gate carries verdicts out; protocols belong to the edges"},
 	{keyedRoom, []string{sourceRoom, "policy", domain}, nil, "keyed makes deciders of options; requests and protocols belong to the edges"},
 	{denials, []string{"gate", "policy", domain}, nil, "denial puts verdicts into answers; requests belong to the edges"},
-	{"httplimit", join(ofRequests, []string{keyedRoom, denials, "gate", "bandwidth", "policy", "memory", domain}), join(moduleOne, []string{"internal/ratetest"}), "httplimit translates to policy and gate; take a sluice.Store"},
+	{"httplimit", join(ofRequests, []string{keyedRoom, modelRoom, denials, "gate", "bandwidth", "policy", "memory", domain}), join(moduleOne, []string{"internal/ratetest", "internal/modeltest"}), "httplimit translates to policy and gate; take a sluice.Store"},
 	{"examples", moduleOne, nil, "an example uses the library only"},
 
 	// Modules over the library.
@@ -127,7 +128,7 @@ var house = []room{
 	{"server/cmd/*", []string{wireCLI}, nil, "main only calls cli; put the code there"},
 	{settings, []string{fileReader, conditions, fileRules, envoyFiles, edges, listening, accepting, saving, observing, secrets, smallRooms, "policy", domain}, join(moduleOne, ofRequests, []string{"policyfile"}), "config composes the settings of the other rooms, and opens nothing"},
 	{wireCLI, []string{fileReader, fileRules, envoyFiles, descriptor, "policyfile", "httplimit", "policy", domain, settings, inWords, secrets, wireTypes, smallRooms, edges, accepting, saving, observing, wireApp, accessLogs, replays, suggests}, moduleOne, "cli reads flags and files, and runs app; the parts of a server belong to app"},
-	{wireApp, []string{fileReader, removals, denials, "httplimit", "gate", "policy", settings, inWords, secrets, wireTypes, smallRooms, edges, reported, pipelines, listening, accepting, storing, observing, decisions}, join(moduleOne, []string{"policyfile", envoyFiles, saving}), "app connects the rooms of the server; app is below cli"},
+	{wireApp, []string{fileReader, removals, denials, "httplimit", "gate", "policy", settings, inWords, secrets, wireTypes, smallRooms, edges, reported, pipelines, listening, accepting, storing, observing, decisions}, join(moduleOne, []string{"policyfile", envoyFiles, saving, "internal/modeltest"}), "app connects the rooms of the server; app is below cli"},
 	{inWords, belowEdge, moduleOne, "describe puts rules and verdicts into words; it decides nothing"},
 	{smallRooms, []string{fileReader}, nil, "a small room imports no other room; pass in what it needs"},
 	{replays, []string{accessLogs, sourceRoom, removals, "httplimit", "gate", "memory", "policy", domain}, moduleOne, "replay decides by a policy; configurations belong to cli"},
@@ -148,7 +149,7 @@ var house = []room{
 	{edges, join(belowEdge, []string{"internal/algo", fileReader, secrets, observing, inWords, wireTypes, listening, reported, pipelines, sharedRoom}), join(moduleOne, []string{"policyfile", edgetest, "internal/ratetest"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
 
 	// Checks may use everything. Only bench uses it, for its servers and processes.
-	{"checks", join(moduleOne, stores, []string{"grpclimit", "policyfile", descriptor, oracleRoom, granttest, "internal/ratetest"}), nil, "checks works on public packages"},
+	{"checks", join(moduleOne, stores, []string{"grpclimit", "policyfile", descriptor, oracleRoom, granttest, "internal/ratetest", "internal/modeltest"}), nil, "checks works on public packages"},
 	{"bench", join(moduleOne, stores, []string{"checks"}), nil, "bench measures public packages"},
 }
 

@@ -111,6 +111,7 @@ func (r *Rule) rule(f *File, s *reader.Source, path string, where *origins) poli
 		WhenLimited:  r.WhenLimited.build(f, s, path+".when_limited", where),
 		Match:        r.Match.build(s, path+".match", "Match", where),
 	}
+	p.Cost.Model = r.Cost.model(f, s, path+".cost", where)
 	where.set("Match.Descriptor", path+".descriptor")
 	p.Match.Descriptor = r.Descriptor.build()
 	for _, status := range r.CountStatus {
@@ -198,11 +199,14 @@ type spot struct {
 }
 
 // set records where a field comes from.
-func (o *origins) set(field, path string) {
+func (o *origins) set(field, path string) { o.put(field, spot{path: path}) }
+
+// put records where a field comes from, which may be another file.
+func (o *origins) put(field string, at spot) {
 	if o.at == nil {
 		o.at = map[string]spot{}
 	}
-	o.at[field] = spot{path: path}
+	o.at[field] = at
 }
 
 // add records where the next entry of a list comes from.

@@ -103,7 +103,7 @@ func (r *Rule) checkUnlimited(s *reader.Source, path string) {
 		name  string
 		given bool
 	}{
-		{"cost", r.Cost != (Cost{})},
+		{"cost", r.Cost.given()},
 		{"overdraw", r.Overdraw},
 		{"count_status", len(r.CountStatus) > 0},
 		{"floor", r.Floor != 0},

@@ -20,6 +20,8 @@ const (
 	HeadersXRateHyphenLimit HeaderProfile = "x-rate-limit"
 	// HeadersRateLimit are RateLimit-Limit, -Remaining and -Reset.
 	HeadersRateLimit HeaderProfile = "ratelimit"
+	// HeadersOpenAI are X-RateLimit-Limit-Requests and -Tokens, with -Remaining and -Reset.
+	HeadersOpenAI HeaderProfile = "openai"
 	// HeadersNone sends none. A denial still has Retry-After.
 	HeadersNone HeaderProfile = "none"
 )
@@ -45,7 +47,7 @@ func (f *File) checkHeaders(s *reader.Source) {
 		lower := strings.ToLower(name)
 		switch {
 		case n.name == "" && named[lower] == "":
-		case n.name != "" && (f.Headers == HeadersNone || f.Headers == HeadersIETF || f.Headers == ""):
+		case n.name != "" && (f.Headers == HeadersNone || f.Headers == HeadersOpenAI || f.Headers == HeadersIETF || f.Headers == ""):
 			s.Follow(path, "is given, and headers selects no such header", "give headers: x-ratelimit, or remove it")
 		case !reader.IsToken(name):
 			s.Follow(path, reader.Quote(name)+" is not the name of a header", "write it as in X-RateLimit-Limit")

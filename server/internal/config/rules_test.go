@@ -111,19 +111,27 @@ func TestRules(t *testing.T) {
 		{"overrides of several limits", words(overridesOf(&o.Rules[3])[0].Limits), []string{
 			"concurrency(max=20 queue=5)", "leaky_bucket(5/s queue=10 undelayed=5)",
 		}},
-		{"always", o.Rules[4], policy.Rule{Name: "drop", Match: policy.Match{Marked: &yes}, Always: true, WhenLimited: policy.LimitedAction{Action: policy.Deny}}},
-		{"status", o.Rules[5].CountStatus, []policy.StatusRange{{From: 400, To: 499}}},
-		{"only a bandwidth", o.Rules[6].Bandwidth, &policy.Bandwidth{Down: sluice.PerMinute(10_000_000)}},
-		{"descriptor", o.Rules[7], policy.Rule{
-			Name: "paths-of-tenants", Key: []policy.Part{{Source: source.Descriptor, Name: "tenant"}}, Limits: o.Rules[7].Limits, WhenLimited: policy.LimitedAction{Action: policy.Deny},
+		{"cost of models", o.Rules[4].Cost, policy.Cost{Source: policy.CostModel, Estimate: 1024, Model: &policy.ModelCost{
+			Format: "openai-chat", Body: 4 << 20, BytesPerToken: 1, Cancel: true, IncludeUsage: true,
+			Prices: []policy.ModelPrice{
+				{Model: "My-Own", Input: 1, CachedInput: 2, CacheWrite: 3, Output: 4},
+				{Model: "gpt-4o-mini*", Input: 150_000, CachedInput: 75_000, Output: 600_000},
+				{Model: "*", Input: 15_000_000, Output: 75_000_000},
+			},
+		}}},
+		{"always", o.Rules[5], policy.Rule{Name: "drop", Match: policy.Match{Marked: &yes}, Always: true, WhenLimited: policy.LimitedAction{Action: policy.Deny}}},
+		{"status", o.Rules[6].CountStatus, []policy.StatusRange{{From: 400, To: 499}}},
+		{"only a bandwidth", o.Rules[7].Bandwidth, &policy.Bandwidth{Down: sluice.PerMinute(10_000_000)}},
+		{"descriptor", o.Rules[8], policy.Rule{
+			Name: "paths-of-tenants", Key: []policy.Part{{Source: source.Descriptor, Name: "tenant"}}, Limits: o.Rules[8].Limits, WhenLimited: policy.LimitedAction{Action: policy.Deny},
 			Match: policy.Match{Descriptor: &descriptors.Pattern{
 				Domain: "edge", Label: "per-tenant", Replaces: []string{"per-ip"}, Quota: true, Debit: true, Detailed: true,
 				Entries:  []descriptors.PatternEntry{{Key: "tenant"}, {Key: "path", Value: "/api/*", Shared: true, Counted: true}},
 				Metadata: map[string]any{"team": "web", "weights": []any{1.0, 2.5}, "nested": map[string]any{"on": true, "none": nil}},
 			}},
 		}},
-		{"period", o.Rules[8].Match.Descriptor.Period, time.Hour},
-		{"unlimited", []bool{o.Rules[9].Unlimited, o.Rules[9].Exempt, o.Rules[10].Unlimited, o.Rules[10].Exempt}, []bool{true, false, false, true}},
+		{"period", o.Rules[9].Match.Descriptor.Period, time.Hour},
+		{"unlimited", []bool{o.Rules[10].Unlimited, o.Rules[10].Exempt, o.Rules[11].Unlimited, o.Rules[11].Exempt}, []bool{true, false, false, true}},
 		{"domains", o.Domains, []string{"edge", "other"}},
 		{"scale_out", f.ScaleOut, ScaleOut{Webhook: &webhook.Settings{
 			URL: "https://ops.example.com/hooks/scale", SecretFile: "/run/secrets/webhook",
@@ -134,7 +142,7 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s:\n got %+v\nwant %+v", c.name, c.got, c.want)
 		}
 	}
-	want := []string{"clients.txt", "jobs.csv", "keys.csv", "later.html", "overrides.csv"}
+	want := []string{"clients.txt", "jobs.csv", "keys.csv", "later.html", "overrides.csv", "prices.csv"}
 	for i := range want {
 		want[i] = filepath.Join("testdata", "files", want[i])
 	}

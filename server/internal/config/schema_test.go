@@ -491,11 +491,21 @@ var within = map[string]string{
 	"Limit.cold_factor":       "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s, warm_up: 1s, %s}}]",
 	"Cost.estimate":           "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}, cost: {source: request_bytes, %s}}]",
 	"Cost.units":              "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}, cost: {header: X-A, %s}}]",
+	"Cost.format":             models,
+	"Cost.body":               models,
+	"Cost.bytes_per_token":    models,
+	"Cost.on_leave":           models,
+	"Cost.include_usage":      models,
+	"Cost.prices":             models,
+	"Price":                   "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 10000/s}, cost: {source: model, prices: [{model: a, %s}]}}]",
 	"Cost.max":                "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}, cost: {header: X-A, %s}}]",
 }
 
+// models is a rule with a cost of models.
+const models = "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 10000/s}, cost: {source: model, %s}}]"
+
 // elsewhere are defaults that other packages fill in when they use a setting: memory, policy and the server's edges.
-var elsewhere = []string{"Descriptor.period", "MemoryStore.max_size", "LocalStore.max_size", "Rule.cost", "Cost.units", "WhenLimited.content_type", "TLS.min_version", "Listener.mode"}
+var elsewhere = []string{"Descriptor.period", "MemoryStore.max_size", "LocalStore.max_size", "Rule.cost", "Cost.units", "Cost.format", "Cost.body", "Cost.bytes_per_token", "Cost.on_leave", "WhenLimited.content_type", "TLS.min_version", "Listener.mode"}
 
 // TestDefaults gives each setting the default of the schema, and finds that nothing changes.
 func TestDefaults(t *testing.T) {

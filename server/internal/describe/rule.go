@@ -220,6 +220,8 @@ func cost(c *policy.Cost) string {
 	switch c.Source {
 	case policy.CostHeader:
 		return fmt.Sprintf("the number in header %s%s; %d without it", c.Header, upTo, max(1, c.Units))
+	case policy.CostModel:
+		return model(c)
 	case policy.CostRequestBytes:
 		return "the bytes of the request" + upTo + estimate
 	case policy.CostResponseBytes:
@@ -231,6 +233,26 @@ func cost(c *policy.Cost) string {
 		return fmt.Sprintf("%d units each", c.Units)
 	}
 	return ""
+}
+
+// model describes the cost of a request to a language model.
+func model(c *policy.Cost) string {
+	m := c.Model
+	unit := "the tokens"
+	if n := len(m.Prices); n > 0 {
+		unit = fmt.Sprintf("the price of the tokens, by %s of models,", count(n, "row"))
+	}
+	text := fmt.Sprintf("%s that the answer reports; until then, a token for each %s of the request, and the most output that it allows, or %d tokens", unit, count(m.BytesPerToken, "byte"), c.Estimate)
+	if m.Format != "" {
+		text += "; the form is " + m.Format
+	}
+	if m.IncludeUsage {
+		text += "; streams include their usage"
+	}
+	if m.Cancel {
+		return text + "; the request ends when its client leaves"
+	}
+	return text
 }
 
 func counts(statuses []policy.StatusRange) string {
