@@ -155,9 +155,13 @@ func NewKeyDecider(o KeyOptions) (*Decider, error) {
 // Decide decides all limits of all rules that match r, in one step. It refuses requests that services read in
 // different ways, whatever the rules are: a method with lower-case letters, a host that is not a host with an
 // optional port, a target that is not a path, a control character in the path. Verdict.Refused is then a
-// *policy.AttributeError. Limits for each key check the host and the path only if a part may read them.
+// *policy.AttributeError. If the policy reads models, Decide reads the beginning of the body, and the next reader
+// of r.Body gets it all the same. Limits for each key check the host and the path only if a part may read them.
 func (d *Decider) Decide(r *http.Request) policy.Verdict {
 	p := d.inForce()
+	if p.ReadsModels() {
+		keepBody(nil, r, nil)
+	}
 	return d.decide(endToEnd(r, p.Policy), p)
 }
 

@@ -31,6 +31,9 @@ const (
 	// ProfileEnvoy is X-RateLimit-Limit with the policies of all limits, -Remaining
 	// and -Reset, as Envoy writes them after draft 03.
 	ProfileEnvoy
+	// ProfileOpenAI is X-RateLimit-Limit-Requests, -Remaining-Requests and -Reset-Requests for the tightest limit of requests,
+	// and the same with -Tokens for the tightest limit of a model's tokens, as OpenAI writes them.
+	ProfileOpenAI
 	// ProfileNone sets nothing but Retry-After.
 	ProfileNone
 )
@@ -92,13 +95,14 @@ func NewHeaders(o HeaderOptions) (*Headers, error) {
 		ProfileXRateLimitDashed: {"X-Rate-Limit-Limit", "X-Rate-Limit-Remaining", "X-Rate-Limit-Reset"},
 		ProfileRateLimit:        {"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset"},
 		ProfileEnvoy:            {"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"},
+		ProfileOpenAI:           {},
 		ProfileNone:             {},
 	}[o.Profile]
 	for i, name := range o.Names {
 		switch {
 		case name == "":
 			continue
-		case o.Profile == ProfileIETF || o.Profile == ProfileNone:
+		case o.Profile == ProfileIETF || o.Profile == ProfileOpenAI || o.Profile == ProfileNone:
 			return nil, fmt.Errorf("httplimit: HeaderOptions.Names[%d] is %q, but the profile has no such header; give ProfileXRateLimit", i, name)
 		case strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c) }):
 			return nil, fmt.Errorf("httplimit: HeaderOptions.Names[%d] is %q; give the name of a header, such as X-RateLimit-Limit", i, name)
@@ -133,6 +137,8 @@ func (h *Headers) Set(dst http.Header, v *policy.Verdict) {
 	case ProfileNone:
 	case ProfileIETF:
 		h.setIETF(dst, v, jitter)
+	case ProfileOpenAI:
+		setOpenAI(dst, v, jitter)
 	default:
 		h.setThree(dst, v, jitter)
 	}
@@ -242,6 +248,46 @@ func (h *Headers) setThree(dst http.Header, v *policy.Verdict, jitter time.Durat
 	values := &[3]string{all[:limit], all[limit:remaining], all[remaining:]}
 	for i := range values[:shown] {
 		dst[h.names[i]] = values[i : i+1 : i+1]
+	}
+}
+
+// setOpenAI sets the headers of ProfileOpenAI. Limits of calls in flight, and of prices, have none.
+func setOpenAI(dst http.Header, v *policy.Verdict, jitter time.Duration) {
+	var tightest [2]*policy.LimitResult
+	kinds := [...]string{"Requests", "Tokens"}
+	for i := range v.Results {
+		m := &v.Results[i]
+		kind, known := 0, v.Err == nil && !m.Decision.Degraded && m.Role == policy.RoleEnforced && m.Listed == policy.NotListed
+		c := policy.Cost{Source: policy.CostConstant}
+		if m.Rule != nil {
+			c = m.Rule.Cost
+		}
+		switch {
+		case !known || m.Request.Limit.IsConcurrency():
+			continue
+		case c.Source == policy.CostModel && len(c.Model.Prices) == 0:
+			kind = 1
+		case c.Source != policy.CostConstant:
+			continue
+		}
+		if tightest[kind] == nil || m.Decision.Remaining < tightest[kind].Decision.Remaining {
+			tightest[kind] = m
+		}
+	}
+	for kind, m := range tightest {
+		if m == nil {
+			continue
+		}
+		reset := m.Decision.ResetAfter
+		if !m.Decision.Allowed && m.Decision.RetryAfter > 0 {
+			reset = m.Decision.RetryAfter // Retry-After must not be earlier than this time
+		}
+		if reset > 0 {
+			reset += jitter
+		}
+		dst["X-Ratelimit-Limit-"+kinds[kind]] = []string{strconv.FormatInt(m.Decision.Limit, 10)}
+		dst["X-Ratelimit-Remaining-"+kinds[kind]] = []string{strconv.FormatInt(m.Decision.Remaining, 10)}
+		dst["X-Ratelimit-Reset-"+kinds[kind]] = []string{(reset + time.Millisecond - 1).Truncate(time.Millisecond).String()}
 	}
 }
 

@@ -26,6 +26,7 @@ type Middleware struct {
 	headers *Headers
 	gate    *gate.Gate
 	flows   *gate.Flows
+	held    atomic.Int64 // bytes of bodies that rules have read ahead
 }
 
 // New returns a middleware that carries out the verdicts of d.
@@ -66,6 +67,11 @@ func (m *Middleware) serve(w http.ResponseWriter, came *http.Request, next http.
 		began = time.Now()
 	}
 	p := m.decider.inForce()
+	var body *modelBody
+	if p.ReadsModels() {
+		body = keepBody(w, came, &m.held)
+		defer body.release()
+	}
 	r := endToEnd(came, p.Policy)
 	v := m.decider.decide(r, p)
 	var took time.Duration
@@ -95,6 +101,12 @@ func (m *Middleware) serve(w http.ResponseWriter, came *http.Request, next http.
 	default:
 		m.headers.Set(w.Header(), &v)
 		r = passed(came, r, &v, m.decider.reserved(r, p.Policy))
+		if e.pending != nil && p.ReadsModels() {
+			if e.model = newModelAnswer(body, &v); e.model != nil {
+				e.pending.model = e.model
+				r = e.model.request(r, body)
+			}
+		}
 		if m.o.Context || v.Degrade != nil || len(v.Paced) > 0 {
 			r, next = m.prepare(r, next, v)
 		}
@@ -103,6 +115,9 @@ func (m *Middleware) serve(w http.ResponseWriter, came *http.Request, next http.
 		next.ServeHTTP(w, r)
 	} else {
 		e.handle(ctx, w, r, next, &v)
+		if e.model != nil && m.o.OnAnswer != nil {
+			m.o.OnAnswer(r, e.model.read.format.String(), e.end)
+		}
 	}
 	keepForm(came, r)
 }
@@ -180,12 +195,15 @@ type ending struct {
 	sent      *countedBody
 	gone      bool // the client has left, and nothing was handled
 	returned  bool // the handler did not panic
+	model     *modelAnswer
+	end       AnswerEnd // of the answer of a model
 }
 
 // handle runs the handler, and ends the admission with the outcome.
 func (e *ending) handle(ctx context.Context, w http.ResponseWriter, r *http.Request, next http.Handler, v *policy.Verdict) {
 	if !e.gone && e.admission.Settles() {
 		e.record, w = newRecorder(ctx, w, e.pending)
+		e.record.model = e.model
 		if r.Body != nil && r.Body != http.NoBody && costsRequestBytes(v) {
 			e.sent = &countedBody{ReadCloser: r.Body}
 			r.Body = e.sent
@@ -193,6 +211,7 @@ func (e *ending) handle(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	}
 	defer func() { e.admission.Leave(ctx, e.outcome(r.Method)) }()
 	next.ServeHTTP(w, r)
+	e.model.close()
 	e.returned = true
 }
 
@@ -208,6 +227,9 @@ func (e *ending) outcome(method string) policy.Outcome {
 	o.RequestBytes = e.sent.read()
 	if method == http.MethodHead {
 		o.ResponseBytes, o.Partial = 0, false // whatever the handler wrote
+	}
+	if e.model != nil {
+		e.end = e.model.settle(&o)
 	}
 	return o
 }

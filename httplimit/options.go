@@ -55,6 +55,9 @@ type Options struct {
 	// without the wait. It is for metrics and logs; it must not keep or change the verdict, and must be
 	// safe for concurrent use. Default: not called.
 	OnVerdict func(r *http.Request, v *policy.Verdict, took time.Duration)
+	// OnAnswer is called for each answer to a request with the cost CostModel, with the format of the API, such as "openai-chat",
+	// or "unknown". The request may have ended. It must be safe for concurrent use. Default: not called.
+	OnAnswer func(r *http.Request, format string, end AnswerEnd)
 	// OnError gets the store's errors: in decisions, and when charges are canceled, settled or
 	// released. It also gets the errors of WriteDenied and WriteDegraded, if OnDenied and OnDegraded
 	// are the defaults. Only an error in a decision can make a request fail. It must be safe for

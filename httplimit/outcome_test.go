@@ -41,8 +41,8 @@ func TestOutcomesOfClientsThatLeave(t *testing.T) {
 		{"a failure before", write(401), none, nil, 1, 1000},
 		{"an answer that breaks off", write(200), abort, nil, 0, 1000},
 		{"reported", none, none, func(p *httplimit.Pending) { p.Answered(200) }, 0, 1000},
-		{"reported as whole", none, none, func(p *httplimit.Pending) { p.Answered(200); p.Discarded(7); p.Complete() }, 0, 7},
-		{"reported as larger", none, none, func(p *httplimit.Pending) { p.Answered(401); p.Discarded(7000) }, 1, 7000},
+		{"reported as whole", none, none, func(p *httplimit.Pending) { p.Answered(200); p.Discarded(make([]byte, 7)); p.Complete() }, 0, 7},
+		{"reported as larger", none, none, func(p *httplimit.Pending) { p.Answered(401); p.Discarded(make([]byte, 7000)) }, 1, 7000},
 		{"reported as unknown", write(200, "5"), none, (*httplimit.Pending).Unknown, 1, 1000},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestNothingIsPending(t *testing.T) {
 			t.Error("something is pending")
 		}
 		p.Answered(200)
-		p.Discarded(1)
+		p.Discarded(make([]byte, 1))
 		p.Complete()
 		p.Unknown()
 		p.Running()

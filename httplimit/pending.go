@@ -16,6 +16,8 @@ type Pending struct {
 	complete  bool
 	unknown   bool
 	running   bool
+	unsent    bool
+	model     *modelAnswer
 }
 
 // PendingOf returns what a middleware will settle for a request. It is nil if nothing depends on the outcome
@@ -54,10 +56,47 @@ func (p *Pending) Answered(status int) {
 	}
 }
 
-// Discarded reports bytes of the answer's body that were not written to the client.
-func (p *Pending) Discarded(n int) {
+// Unsent reports that the other program got nothing of the request.
+func (p *Pending) Unsent() {
 	for ; p != nil; p = p.outer {
-		p.discarded += int64(n)
+		p.unsent = true
+	}
+}
+
+// Discarded reports a piece of the answer's body that was not written to the client.
+func (p *Pending) Discarded(piece []byte) {
+	for ; p != nil; p = p.outer {
+		p.discarded += int64(len(piece))
+		p.model.scan(piece)
+	}
+}
+
+// Reads reports whether a rule reads the whole answer, as it does for the usage of a language model. Then an event stream
+// has an end to wait for.
+func (p *Pending) Reads() bool {
+	for ; p != nil; p = p.outer {
+		if p.model != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Cancels reports whether the request to the other program must end when the client leaves, by the rules that read its answer.
+func (p *Pending) Cancels() bool {
+	cancels := p.Reads()
+	for ; p != nil; p = p.outer {
+		cancels = cancels && (p.model == nil || p.model.cancels)
+	}
+	return cancels
+}
+
+// Canceled reports that the request to the other program was ended for this reason.
+func (p *Pending) Canceled() {
+	for ; p != nil; p = p.outer {
+		if p.model != nil {
+			p.model.canceled = true
+		}
 	}
 }
 

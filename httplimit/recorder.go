@@ -22,12 +22,14 @@ type recorder struct {
 	failed   bool // a write failed
 	hijacked bool
 	reported *Pending
+	model    *modelAnswer // nil for other answers
 }
 
 // begin records the status of the response, if it is the first one.
 func (w *recorder) begin(status int) {
 	if w.status == 0 {
 		w.status, w.late = status, w.ctx.Err() != nil
+		w.model.begin(w.Header(), w.ResponseWriter)
 	}
 }
 
@@ -41,7 +43,7 @@ func (w *recorder) wrote(n int64, err error) {
 // before the handler wrote a status, the outcome is unknown: the handler may have stopped because the
 // client left.
 func (w *recorder) outcome(panicked bool) policy.Outcome {
-	o := policy.Outcome{Status: w.status, ResponseBytes: w.bytes + w.reported.discarded, Header: w.find, Running: w.reported.running}
+	o := policy.Outcome{Status: w.status, ResponseBytes: w.bytes + w.reported.discarded, Header: w.find, Running: w.reported.running, Unsent: w.reported.unsent}
 	gone := w.ctx.Err() != nil
 	switch {
 	case w.reported.unknown:
@@ -53,7 +55,7 @@ func (w *recorder) outcome(panicked bool) policy.Outcome {
 	case gone:
 		o.Unknown = true
 	case panicked:
-		o.Status = http.StatusInternalServerError
+		o.Status, o.Unknown = http.StatusInternalServerError, w.model != nil // the model may have answered
 	default:
 		o.Status = http.StatusOK
 	}
@@ -95,13 +97,28 @@ func (w *recorder) WriteHeader(status int) {
 
 func (w *recorder) Write(p []byte) (int, error) {
 	w.begin(http.StatusOK)
-	n, err := w.ResponseWriter.Write(p)
+	n, err := w.write(p)
 	w.wrote(int64(n), err)
 	return n, err
 }
 
+// write passes on a piece of the body.
+func (w *recorder) write(p []byte) (int, error) {
+	if w.model == nil {
+		return w.ResponseWriter.Write(p)
+	}
+	w.model.scan(p)
+	if w.model.trimmer != nil {
+		return w.model.trimmer.Write(p)
+	}
+	return w.ResponseWriter.Write(p)
+}
+
 // WriteString is for io.WriteString.
 func (w *recorder) WriteString(s string) (int, error) {
+	if w.model != nil {
+		return w.Write([]byte(s))
+	}
 	w.begin(http.StatusOK)
 	n, err := io.WriteString(w.ResponseWriter, s)
 	w.wrote(int64(n), err)
@@ -137,6 +154,9 @@ func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 }
 
 func (f readerFrom) ReadFrom(src io.Reader) (int64, error) {
+	if f.w.model != nil {
+		return io.Copy(struct{ io.Writer }{f.w}, src)
+	}
 	f.w.begin(http.StatusOK)
 	n, err := f.w.ResponseWriter.(io.ReaderFrom).ReadFrom(src)
 	f.w.wrote(n, err)

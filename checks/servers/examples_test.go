@@ -22,6 +22,7 @@ import (
 
 	"github.com/sluicehq/sluice/checks/process"
 	"github.com/sluicehq/sluice/checks/redistest"
+	"github.com/sluicehq/sluice/internal/modeltest"
 )
 
 // folder holds the examples.
@@ -155,7 +156,7 @@ func (e *example) request(s *step) (status int, problem string) {
 	if err != nil {
 		return 0, err.Error()
 	}
-	r, err := http.NewRequestWithContext(context.Background(), s.method, e.server.URLs["proxy"], bytes.NewReader(make([]byte, s.body)))
+	r, err := http.NewRequestWithContext(context.Background(), s.method, e.server.URLs["proxy"], bytes.NewReader(append(make([]byte, s.body), s.call...)))
 	if err != nil {
 		return 0, err.Error()
 	}
@@ -256,6 +257,11 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.all[o.ID] = r.Header.Clone()
 	s.mu.Unlock()
+	if o.Writes > 0 {
+		r.Header.Set(modeltest.Output, strconv.Itoa(o.Writes))
+		new(modeltest.Service).ServeHTTP(w, r)
+		return
+	}
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
 		return
 	}

@@ -21,8 +21,8 @@ import (
 //
 // Before the arrow is what the client does: the header fields that it sends, "from" an address,
 // in which {n} is another number for each request, with a "token" of such claims, with a "body"
-// of so many bytes; and what the service behind does: its status, a field that it "sends", how
-// long it "takes", how many "bytes" it sends. Behind the arrow are the statuses that the client
+// of so many bytes, or with the JSON that it "calls" a language model with; and what the service behind does: its status, a field that it "sends", how
+// long it "takes", how many "bytes" it sends, how many tokens its model "writes". Behind the arrow are the statuses that the client
 // gets, fields of the answer, what its body "says", which fields the service "gets", who
 // answers ("by"), and how long all of the step "lasts".
 type step struct {
@@ -35,6 +35,7 @@ type step struct {
 	header  map[string]string
 	from    string
 	body    int
+	call    string // of a language model, in JSON
 	orders  orders
 	want    map[int]int // how many of each status
 	answer  [][2]string // fields of the answer; of no value: not there
@@ -55,6 +56,7 @@ type orders struct {
 	Header map[string]string `json:"header"`
 	Takes  time.Duration     `json:"takes"`
 	Bytes  int               `json:"bytes"`
+	Writes int               `json:"writes"`
 }
 
 var (
@@ -146,6 +148,8 @@ func (s *step) parseOrder(text string) (err error) {
 		s.from = rest
 	case "body":
 		s.body, err = strconv.Atoi(strings.TrimSuffix(rest, " bytes"))
+	case "calls":
+		s.call = rest
 	case "token":
 		part := base64.RawURLEncoding.EncodeToString
 		s.header["Authorization"] = "Bearer " + part([]byte(`{"alg":"none"}`)) + "." + part([]byte(rest)) + ".c2ln"
@@ -157,6 +161,8 @@ func (s *step) parseOrder(text string) (err error) {
 			s.orders.Header[name] = value
 		case "takes":
 			s.orders.Takes, err = time.ParseDuration(rest)
+		case "writes":
+			s.orders.Writes, err = strconv.Atoi(strings.TrimSuffix(rest, " tokens"))
 		case "bytes":
 			s.orders.Bytes, err = strconv.Atoi(rest)
 		default:

@@ -114,10 +114,11 @@ func (c *Cost) model(f *File, s *reader.Source, path string, where *origins) *po
 		}
 		t := priceTable{}
 		before := len(m.Prices)
-		f.rows(s, setting, c.Prices.File, func(at spot, row []string) {
+		f.rows(s, setting, c.Prices.File, func(at spot, row []string) bool {
 			if p, ok := t.row(s, at, row); ok {
 				add(at, policy.ModelPrice(p))
 			}
+			return true
 		})
 		where.bad = where.bad || t.bad // otherwise tokens would be units
 		if len(m.Prices) == before && !s.Failed(setting) && !t.bad {

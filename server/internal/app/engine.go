@@ -247,5 +247,6 @@ var profiles = map[config.HeaderProfile]httplimit.Profile{
 	config.HeadersXRateLimit:       httplimit.ProfileXRateLimit,
 	config.HeadersXRateHyphenLimit: httplimit.ProfileXRateLimitDashed,
 	config.HeadersRateLimit:        httplimit.ProfileRateLimit,
+	config.HeadersOpenAI:           httplimit.ProfileOpenAI,
 	config.HeadersNone:             httplimit.ProfileNone,
 }

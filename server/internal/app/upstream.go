@@ -91,7 +91,10 @@ func (u *upstream) open(e *engine, files *secret.Files, stall time.Duration) err
 			e.answerFailed(httplimit.WriteDegraded(w, r, v))
 		},
 		Fallback: u.fallbacks.Handler,
-		OnError:  func(_ *http.Request, err error) { e.storeFailed(err) },
+		OnAnswer: func(_ *http.Request, format string, end httplimit.AnswerEnd) {
+			e.metrics.ModelAnswered(format, string(end))
+		},
+		OnError: func(_ *http.Request, err error) { e.storeFailed(err) },
 	})
 	if err != nil {
 		return err

@@ -72,9 +72,10 @@ var errAbandoned = errors.New("proxy: the client has left")
 // passage is a request on its way to the upstream on whose outcome a rule depends. It outlasts the client. A nil
 // passage ends with the client.
 type passage struct {
-	all    *Abandoned
-	cancel context.CancelCauseFunc
-	stop   func() bool // no longer watches the client
+	all     *Abandoned
+	cancels bool // it ends with the client all the same
+	cancel  context.CancelCauseFunc
+	stop    func() bool // no longer watches the client
 
 	mu       sync.Mutex
 	sent     bool // a connection got the request, so that the upstream may know it
@@ -95,8 +96,8 @@ func passageOf(ctx context.Context) *passage {
 }
 
 // newPassage returns the passage of a client with a context, and the context of the passage. The caller must call finish.
-func newPassage(client context.Context, all *Abandoned, sent bool) (context.Context, *passage) {
-	p := &passage{all: all, sent: sent}
+func newPassage(client context.Context, all *Abandoned, sent, cancels bool) (context.Context, *passage) {
+	p := &passage{all: all, sent: sent, cancels: cancels}
 	ctx, cancel := context.WithCancelCause(context.WithValue(context.WithoutCancel(client), passageKey{}, p))
 	p.cancel = cancel
 	p.stop = context.AfterFunc(client, p.leave)
@@ -141,7 +142,7 @@ func (p *passage) leave() {
 	}
 	p.left = true
 	switch {
-	case !p.sent:
+	case !p.sent || p.cancels:
 		p.cancel(errAbandoned)
 	case !p.all.enter():
 		p.gaveUp = true

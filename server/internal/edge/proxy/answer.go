@@ -231,11 +231,11 @@ func (a *answer) lose() {
 var errEnough = errors.New("proxy: nobody reads the answer")
 
 // discard takes a piece of an answer that the client does not get. One piece of an event stream is enough,
-// because the stream does not end by itself.
+// because the stream does not end by itself. An answer that rules read is awaited to its end.
 func (a *answer) discard(piece []byte) (int, error) {
-	a.pending.Discarded(len(piece))
+	a.pending.Discarded(piece)
 	a.discarded += int64(len(piece))
-	if a.discarded > a.passage.all.o.Drain || isEventStream(a.ResponseWriter.Header()) {
+	if !a.pending.Reads() && (a.discarded > a.passage.all.o.Drain || isEventStream(a.ResponseWriter.Header())) {
 		return 0, errEnough
 	}
 	return len(piece), nil
@@ -259,9 +259,10 @@ func (a *answer) failed(f Failure) {
 			status = statusGone
 		}
 		a.pending.Answered(status)
+		a.pending.Unsent()
 	default:
 		a.pending.Unknown()
-		if f == AnswerTimeout || f.Client() {
+		if f == AnswerTimeout || f.Client() && !a.passage.cancels {
 			a.pending.Running()
 		}
 	}
@@ -282,5 +283,8 @@ func (a *answer) end() {
 func (a *answer) finish() {
 	if a.passage.finish() {
 		a.pending.Running()
+	}
+	if a.passage.cancels && a.passage.hasLeft() {
+		a.pending.Canceled()
 	}
 }

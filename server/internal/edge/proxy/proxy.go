@@ -162,7 +162,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	if answer.pending != nil {
 		_, reports := p.o.Transport.(*Transport)
-		ctx, answer.passage = newPassage(ctx, p.o.Abandoned, !reports)
+		ctx, answer.passage = newPassage(ctx, p.o.Abandoned, !reports, answer.pending.Cancels())
 		defer answer.finish()
 	}
 	if p.direct != nil && p.carryPlain(ctx, answer, r) {

@@ -51,6 +51,9 @@ func Refuse(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength == 0 || r.ProtoMajor != 1 || r.Header.Get("Expect") != "" {
 		return // the server handles such a body
 	}
+	if b, ok := r.Body.(interface{ Ended() bool }); ok && b.Ended() {
+		return // a rule has read it, and the server already waits for the client to leave: a deadline would end the connection
+	}
 	control := http.NewResponseController(w)
 	if control.SetReadDeadline(past) != nil {
 		return

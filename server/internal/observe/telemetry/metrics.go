@@ -27,6 +27,7 @@ type Metrics struct {
 	degraded   *prometheus.CounterVec
 	upstream   *prometheus.CounterVec
 	client     *prometheus.CounterVec
+	models     *prometheus.CounterVec
 	durations  *prometheus.HistogramVec
 	seconds    map[Edge]prometheus.Observer // durations, looked up once
 	rules      atomic.Pointer[ruleSeries]
@@ -75,6 +76,8 @@ func NewMetrics(version string) *Metrics {
 		"Requests whose clients broke them off or sent them wrongly, by what went wrong.", "problem")
 	m.upstream = counters("sluice_upstream_failures_total",
 		"Requests that the upstream did not answer, by what went wrong.", "problem")
+	m.models = counters("sluice_model_answers_total",
+		"Answers of language models that a limit counts, by the format of the API, and by how their cost was found.", "format", "end")
 	m.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "sluice_decision_duration_seconds",
 		Help: "Duration of decisions, by listener.",
@@ -128,6 +131,9 @@ func (m *Metrics) SetRules(rules []*policy.Rule) {
 		}
 	}
 }
+
+// ModelAnswered counts an answer of a language model in a format, and how its cost was found.
+func (m *Metrics) ModelAnswered(format, end string) { m.models.WithLabelValues(format, end).Inc() }
 
 // Measure makes Observe measure the decisions of an edge. It must not run concurrently with Observe.
 func (m *Metrics) Measure(e Edge) { m.seconds[e] = m.durations.WithLabelValues(string(e)) }
