@@ -88,6 +88,9 @@ func (l *limit) decision(view string, q *algo.Request, peek bool) (sluice.Decisi
 	if in.err != nil {
 		return sluice.Decision{}, in.err
 	}
+	if in.awaits && q.Debit {
+		q = withoutDebit(q)
+	}
 	var result algo.Result
 	l.evaluate(state, words, q, peek, &result)
 	if in.awaits && (peek || !result.Allowed || q.Cost == 0) {
@@ -203,9 +206,7 @@ func (l *limit) converted(view string, q *algo.Request, peek bool) (sluice.Decis
 	moves := p.Inline() && p.MovesState(&from, old, q.Now) || !p.Inline() && p.MovesWords(&from, oldWords, q.Now)
 	fresh := p.Inline() && from.FreshState(old, q.Now) || !p.Inline() && from.FreshWords(oldWords, q.Now)
 	if q.Debit && !moves && !fresh {
-		plain := *q
-		plain.Debit = false // if it was denied, the view has the debt
-		q = &plain
+		q = withoutDebit(q)
 	}
 	var result algo.Result
 	l.evaluate(state, words, q, peek, &result)
@@ -218,6 +219,14 @@ func (l *limit) converted(view string, q *algo.Request, peek bool) (sluice.Decis
 		p.AwaitWords(&from, oldWords, q, &result)
 	}
 	return translate.Decision(p, &result), nil
+}
+
+// withoutDebit returns a request about a state that is kept under other numbers. If a debit was denied, the view has the
+// debt.
+func withoutDebit(q *algo.Request) *algo.Request {
+	plain := *q
+	plain.Debit = false
+	return &plain
 }
 
 // convert converts a state to other numbers.

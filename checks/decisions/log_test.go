@@ -108,3 +108,21 @@ func TestLogSince1970(t *testing.T) {
 		d.decide(sluice.Request{Limit: d.limits[0], Key: d.keys[0], Cost: 1})
 	}
 }
+
+// TestDeniedDebitsUnderOtherNumbers: a debit that is denied is charged under the numbers that the log is kept under. What remains
+// is counted once.
+func TestDeniedDebitsUnderOtherNumbers(t *testing.T) {
+	t.Parallel()
+	d := newArena(t).duel(t, 1, func(*duel) sluice.Algorithm { return sluice.SlidingLog{Rate: sluice.PerMinute(200)} })
+	few := sluice.MustLimit("duel", sluice.SlidingLog{Rate: sluice.Per(50, 13*time.Second)})
+	d.decide(sluice.Request{Limit: few, Key: d.keys[0], Cost: 38})
+	d.now++
+	for _, r := range []sluice.Request{{Cost: 200, Floor: 2}, {Cost: 150}, {Cost: 1, Floor: 199}} {
+		r.Limit, r.Key, r.Debit = d.limits[0], d.keys[0], true
+		if d.decide(r).Allowed {
+			t.Errorf("%s is allowed, want it denied", describe(&r))
+		}
+		d.look(few, d.keys[0])
+		d.look(r.Limit, r.Key)
+	}
+}

@@ -398,7 +398,8 @@ do
       if kept ~= s and not s.moves then
         local text = awaited(kept, q, p, now)
         if text ~= '' then
-          return text .. kinds[7].view(s, q, now, s)
+          -- A debit that is denied is in s already.
+          return text .. kinds[7].view(s, q[4] == DEBIT and { cost, q[2] } or q, now, s)
         end
       end
       if back then
