@@ -22,6 +22,7 @@ const (
 	decisions  = "server/internal/observe"
 	observing  = "server/internal/observe/*"
 	accessLogs = "server/internal/insight/logs"
+	pages      = "server/internal/insight/page"
 	replays    = "server/internal/insight/replay"
 	suggests   = "server/internal/insight/suggest"
 	oracleRoom = "internal/oracle"
@@ -131,8 +132,9 @@ var house = []room{
 	{wireApp, []string{fileReader, removals, denials, "httplimit", "gate", "policy", settings, inWords, secrets, wireTypes, smallRooms, edges, reported, pipelines, listening, accepting, storing, observing, decisions}, join(moduleOne, []string{"policyfile", envoyFiles, saving, "internal/modeltest"}), "app connects the rooms of the server; app is below cli"},
 	{inWords, belowEdge, moduleOne, "describe puts rules and verdicts into words; it decides nothing"},
 	{smallRooms, []string{fileReader}, nil, "a small room imports no other room; pass in what it needs"},
-	{replays, []string{accessLogs, sourceRoom, removals, "httplimit", "gate", "memory", "policy", domain}, moduleOne, "replay decides by a policy; configurations belong to cli"},
-	{suggests, []string{accessLogs, replays, "policy", domain}, moduleOne, "suggest fits limits to what replay reads; configurations belong to cli"},
+	{pages, nil, nil, "page draws what it gets; reports belong to the rooms that make them"},
+	{replays, []string{accessLogs, pages, sourceRoom, removals, "httplimit", "gate", "memory", "policy", domain}, moduleOne, "replay decides by a policy; configurations belong to cli"},
+	{suggests, []string{accessLogs, replays, pages, "policy", domain}, moduleOne, "suggest fits limits to what replay reads; configurations belong to cli"},
 	{accessLogs, nil, nil, "logs reads the logs of any server; policies and decisions belong to the rooms that use it"},
 	{wireTypes, nil, nil, "wire is the JSON that servers write and commands read; it decides nothing"},
 	{listening, []string{fileReader}, moduleOne, "listening is the same for all protocols; protocols belong to the edges"},

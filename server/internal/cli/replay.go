@@ -32,7 +32,7 @@ func newReplay() *cobra.Command {
 			"A LOG is a file, compressed or not, or - for the standard input. Several files are\n" +
 			"merged by time. A rule that needs what the log lacks is not evaluated, and the output\n" +
 			"says how to add it. Ctrl-C shows the report of what was read.",
-		Example: "  sluice replay access.log.*.gz -c new.yaml --against old.yaml\n" +
+		Example: "  sluice replay access.log.*.gz -c new.yaml --against old.yaml --html report.html\n" +
 			"  sluice replay access.log -c new.yaml --expect 'newly_limited.clients<=5'",
 		Args: someLogs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -75,7 +75,7 @@ type fromLogs struct {
 	proxies        []string
 	strict         bool
 	keys           choice
-	json           string
+	json, html     string
 }
 
 // register adds the flags.
@@ -93,6 +93,7 @@ func (q *fromLogs) register(flags *pflag.FlagSet) {
 	q.keys.among, q.keys.text = []string{"masked", "hash", "plain"}, "masked"
 	flags.Var(&q.keys, "keys", "`HOW` to show clients: masked, hash (as in the server's log) or plain")
 	flags.StringVar(&q.json, "json", "", "write the report to `FILE` as JSON, - for the standard output in place of the text")
+	flags.StringVar(&q.html, "html", "", "write the report to `FILE` as a page")
 }
 
 // someLogs wants a log or more.
@@ -312,6 +313,7 @@ func (q *replayed) run(cmd *cobra.Command, o replay.Options) error {
 type document interface {
 	Text(w io.Writer) error
 	WriteJSON(w io.Writer) error
+	WriteHTML(w io.Writer) error
 }
 
 // write writes a report in the forms that the flags name.
@@ -327,7 +329,7 @@ func (q *fromLogs) write(ctx context.Context, cmd *cobra.Command, d document) er
 	for _, f := range [...]struct {
 		name  string
 		write func(io.Writer) error
-	}{{q.json, d.WriteJSON}} {
+	}{{q.json, d.WriteJSON}, {q.html, d.WriteHTML}} {
 		switch f.name {
 		case "":
 		case "-":

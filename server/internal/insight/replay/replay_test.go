@@ -108,10 +108,10 @@ func TestOrderAndFilesChangeNothing(t *testing.T) {
 			late[lines[len(lines)-1]] = at + 9*random.Float64()
 		}
 		o := Options{Policy: rules(perClient(sluice.TokenBucket{Rate: sluice.PerMinute(20), Burst: 5})), Logs: logs.Options{Reorder: 10 * time.Second}}
-		want := document(t, replayed(t, o, shortFormat, strings.Join(lines, "")))
+		want := jsonOf(t, replayed(t, o, shortFormat, strings.Join(lines, "")))
 		shuffled := slices.Clone(lines)
 		slices.SortFunc(shuffled, func(a, b string) int { return cmp.Compare(late[a], late[b]) })
-		if got := document(t, replayed(t, o, shortFormat, strings.Join(shuffled, ""))); got != want {
+		if got := jsonOf(t, replayed(t, o, shortFormat, strings.Join(shuffled, ""))); got != want {
 			t.Fatalf("a shuffled log has another report:\n%s", difference(got, want))
 		}
 		parts := make([]string, 3)
@@ -128,7 +128,7 @@ func TestOrderAndFilesChangeNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		parts[0] = packed.String()
-		if got := document(t, replayed(t, o, shortFormat, parts...)); got != want {
+		if got := jsonOf(t, replayed(t, o, shortFormat, parts...)); got != want {
 			t.Fatalf("a log in three files has another report:\n%s", difference(got, want))
 		}
 	}
@@ -144,7 +144,7 @@ func difference(a, b string) string {
 	return a[from:min(len(a), i+80)] + "\nwant\n" + b[from:min(len(b), i+80)]
 }
 
-func document(t *testing.T, r *Report) string {
+func jsonOf(t *testing.T, r *Report) string {
 	t.Helper()
 	text, err := json.Marshal(r)
 	if err != nil {

@@ -3,7 +3,6 @@ package replay
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -376,12 +375,4 @@ func (r *run) settles() bool {
 		}
 	}
 	return false
-}
-
-// percent returns a share in percent, and 0 of nothing.
-func percent(part, whole int64) float64 {
-	if whole == 0 {
-		return 0
-	}
-	return math.Round(1e4*float64(part)/float64(whole)) / 100
 }

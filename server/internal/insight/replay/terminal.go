@@ -7,20 +7,22 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+
+	"github.com/sluicehq/sluice/server/internal/insight/page"
 )
 
 // Text writes the report for a terminal.
 func (r *Report) Text(w io.Writer) error {
 	b := &strings.Builder{}
-	fmt.Fprintf(b, "%s requests of %s clients (by %s), %s to %s UTC\n", group(r.Requests.Total), group(r.Clients.Total), Inert(r.Clients.By),
+	fmt.Fprintf(b, "%s requests of %s clients (by %s), %s to %s UTC\n", page.Group(r.Requests.Total), page.Group(r.Clients.Total), Inert(r.Clients.By),
 		r.Log.From.Format("2 Jan 2006 15:04:05"), r.Log.To.Format("2 Jan 2006 15:04:05"))
-	fmt.Fprintf(b, "read as %s: %s lines", Inert(r.Log.Format), group(r.Log.Lines))
+	fmt.Fprintf(b, "read as %s: %s lines", Inert(r.Log.Format), page.Group(r.Log.Lines))
 	for _, n := range [...]struct {
 		n    int64
 		what string
 	}{{r.Log.Bad, "not of the format"}, {r.Log.Unread, "without a request"}, {r.Log.Skipped, "outside of the time"}, {r.Log.LeftOut, "limited in the log and left out"}} {
 		if n.n > 0 {
-			fmt.Fprintf(b, ", %s %s", group(n.n), n.what)
+			fmt.Fprintf(b, ", %s %s", page.Group(n.n), n.what)
 		}
 	}
 	b.WriteString("\n\n")
@@ -57,7 +59,7 @@ func (r *Report) Text(w io.Writer) error {
 func (r *Report) totals(b *strings.Builder) {
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	line := func(what string, requests, clients int64) {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t\n", what, group(requests), share(requests, r.Requests.Total), group(clients), share(clients, r.Clients.Total))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t\n", what, page.Group(requests), page.Percent(requests, r.Requests.Total), page.Group(clients), page.Percent(clients, r.Clients.Total))
 	}
 	before := "limited in the log"
 	if r.Against != "" {
@@ -77,14 +79,14 @@ func (r *Report) totals(b *strings.Builder) {
 		{r.Requests.Marked, "marked"},
 		{r.Requests.Delayed, "delayed"},
 		{r.Requests.Invalid, "refused by any policy, because services read them in different ways"},
-		{r.Requests.Retries, "requests that came back; " + group(r.Requests.Again) + " of them limited again"},
+		{r.Requests.Retries, "requests that came back; " + page.Group(r.Requests.Again) + " of them limited again"},
 	} {
 		if n.n > 0 {
-			fmt.Fprintf(b, "%s %s\n", group(n.n), n.what)
+			fmt.Fprintf(b, "%s %s\n", page.Group(n.n), n.what)
 		}
 	}
 	if r.Clients.Unclear > 0 {
-		fmt.Fprintf(b, "clients: %s surely limited, %s surely not, %s unclear\n", group(r.Clients.Surely), group(r.Clients.SurelyNot), group(r.Clients.Unclear))
+		fmt.Fprintf(b, "clients: %s surely limited, %s surely not, %s unclear\n", page.Group(r.Clients.Surely), page.Group(r.Clients.SurelyNot), page.Group(r.Clients.Unclear))
 	}
 }
 
@@ -104,9 +106,9 @@ func (r *Report) rules(b *strings.Builder) {
 		if rule.Shadow {
 			name += " (shadow)"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", name, group(rule.Requests), group(rule.Limited), share(rule.Limited, rule.Requests), group(rule.Delayed), sparkline(rule.Over, columns))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", name, page.Group(rule.Requests), page.Group(rule.Limited), page.Percent(rule.Limited, rule.Requests), page.Group(rule.Delayed), sparkline(rule.Over, columns))
 		if rule.Trial > 0 {
-			fmt.Fprintf(t, "  its candidate\t\t%s\t%s\t\t\n", group(rule.Trial), share(rule.Trial, rule.Requests))
+			fmt.Fprintf(t, "  its candidate\t\t%s\t%s\t\t\n", page.Group(rule.Trial), page.Percent(rule.Trial, rule.Requests))
 		}
 	}
 	_ = t.Flush() // a Builder takes everything
@@ -124,7 +126,7 @@ func (r *Report) names(b *strings.Builder) {
 			if c.Newly {
 				newly = "newly"
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", Inert(c.Client), newly, group(c.Requests), group(c.Limited), share(c.Limited, c.Requests), c.First.Format("02 Jan 15:04:05"), Inert(c.Rule))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", Inert(c.Client), newly, page.Group(c.Requests), page.Group(c.Limited), page.Percent(c.Limited, c.Requests), c.First.Format("02 Jan 15:04:05"), Inert(c.Rule))
 		}
 		_ = t.Flush() // a Builder takes everything
 	}
@@ -133,7 +135,7 @@ func (r *Report) names(b *strings.Builder) {
 		t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 		fmt.Fprintf(t, "limited endpoint\trequests\tlimited\t\n")
 		for _, e := range r.Endpoints[:min(shown, len(r.Endpoints))] {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", shorten(Inert(e.Endpoint), 60), group(e.Requests), group(e.Limited), share(e.Limited, e.Requests))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", shorten(Inert(e.Endpoint), 60), page.Group(e.Requests), page.Group(e.Limited), page.Percent(e.Limited, e.Requests))
 		}
 		_ = t.Flush() // a Builder takes everything
 	}
@@ -145,9 +147,9 @@ func (r *Report) check(b *strings.Builder) {
 	if c == nil {
 		return
 	}
-	fmt.Fprintf(b, "\ncheck: %s of %s logged verdicts agree\n", group(c.Agreed), group(c.Compared))
+	fmt.Fprintf(b, "\ncheck: %s of %s logged verdicts agree\n", page.Group(c.Agreed), page.Group(c.Compared))
 	if c.NotCompared > 0 {
-		fmt.Fprintf(b, "  %s are of rules that are not evaluated\n", group(c.NotCompared))
+		fmt.Fprintf(b, "  %s are of rules that are not evaluated\n", page.Group(c.NotCompared))
 	}
 	for _, d := range c.Examples {
 		fmt.Fprintf(b, "  %s:%d: the log has %s by %s, the replay %s\n", Inert(d.File), d.Line, Inert(d.Logged), Inert(d.Rule), Inert(d.Replay))
@@ -172,27 +174,6 @@ func shorten(text string, most int) string {
 	return string(runes[:most-1]) + "…"
 }
 
-// group writes a number with commas between thousands.
-func group(n int64) string {
-	text := fmt.Sprint(n)
-	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
-
-// share writes a part in percent. A part that is not zero is never written as zero.
-func share(part, whole int64) string {
-	if part == 0 || whole == 0 {
-		return ""
-	}
-	p := 100 * float64(part) / float64(whole)
-	if p < 0.01 {
-		return "<0.01%"
-	}
-	return fmt.Sprintf("%.2f%%", p)
-}
-
 // sparkline draws counts with eight heights. A count that is not zero is never drawn as zero.
 func sparkline(counts []int64, width int) string {
 	cells := make([]int64, min(width, len(counts)))
@@ -214,5 +195,13 @@ func sparkline(counts []int64, width int) string {
 	return b.String()
 }
 
-// Span writes a duration in its largest units.
-func span(seconds int64) string { return time.Duration(seconds * int64(time.Second)).String() }
+// span writes a duration in its largest units.
+func span(seconds int64) string {
+	text := time.Duration(seconds * int64(time.Second)).String()
+	for _, zero := range [...]string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/insight/page"
 	"github.com/sluicehq/sluice/server/internal/insight/replay"
 )
 
@@ -83,7 +84,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 func (r *Report) Text(w io.Writer) error {
 	b := &strings.Builder{}
 	const form = "2 Jan 2006 15:04"
-	fmt.Fprintf(b, "%d lines, %d not of the format; fitted to %s – %s UTC, measured on the rest until %s\n", r.Lines, r.Bad, r.From.Format(form), r.Split.Format(form), r.To.Format(form))
+	fmt.Fprintf(b, "%s lines, %s not of the format; fitted to %s – %s UTC, measured on the rest until %s\n", page.Group(r.Lines), page.Group(r.Bad), r.From.Format(form), r.Split.Format(form), r.To.Format(form))
 	for i := range r.Rules {
 		r.rule(b, &r.Rules[i])
 	}
@@ -96,14 +97,14 @@ func (r *Report) Text(w io.Writer) error {
 
 // rule writes a rule.
 func (r *Report) rule(b *strings.Builder, rule *Rule) {
-	fmt.Fprintf(b, "\n%s, by %s: %d requests of %d clients\n", replay.Inert(rule.Name), replay.Inert(strings.Join(rule.Key, " and ")), rule.Requests, rule.Keys)
+	fmt.Fprintf(b, "\n%s, by %s: %s requests of %s clients\n", replay.Inert(rule.Name), replay.Inert(strings.Join(rule.Key, " and ")), page.Group(rule.Requests), page.Group(rule.Keys))
 	if rule.Refused != "" {
 		fmt.Fprintf(b, "  no suggestion: %s.\n", replay.Inert(rule.Refused))
 	} else {
 		r.curve(b, rule)
 	}
 	if rule.Now != nil {
-		fmt.Fprintf(b, "\n  The file has %s.\n  %s\n", replay.Inert(strings.Trim(rule.Now.Limit, "[]")), rule.Now.Measured)
+		fmt.Fprintf(b, "\n  The file has %s.\n  %s\n", replay.Inert(rule.Now.Limit), rule.Now.Measured)
 	}
 }
 
@@ -119,7 +120,7 @@ func (r *Report) curve(b *strings.Builder, rule *Rule) {
 	for i, p := range rule.Curve {
 		fmt.Fprintf(t, "  %s\t", p.Rate)
 		for _, burst := range p.Bursts {
-			fmt.Fprintf(t, "%d\t", burst)
+			fmt.Fprintf(t, "%s\t", page.Group(burst))
 		}
 		if i == rule.Knee {
 			fmt.Fprint(t, " ← the curve bends here")
@@ -140,8 +141,9 @@ func (m Measured) String() string {
 	if m.Requests == 0 {
 		return "The measured part has no request of the rule, so nothing is measured."
 	}
-	return fmt.Sprintf("On the measured part, it limits %d of %d clients (%s) and %d of %d requests (%s).",
-		m.LimitedKeys, m.Keys, percent(share(m.LimitedKeys, m.Keys)), m.LimitedRequests, m.Requests, percent(share(m.LimitedRequests, m.Requests)))
+	return fmt.Sprintf("On the measured part, it limits %s of %s clients (%s) and %s of %s requests (%s).",
+		page.Group(m.LimitedKeys), page.Group(m.Keys), percent(share(m.LimitedKeys, m.Keys)),
+		page.Group(m.LimitedRequests), page.Group(m.Requests), percent(share(m.LimitedRequests, m.Requests)))
 }
 
 func share(part, whole int64) float64 { return float64(part) / float64(max(1, whole)) }

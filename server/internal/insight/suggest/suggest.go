@@ -233,7 +233,7 @@ func (r *Report) measure(ctx context.Context, o *Options, fits []*fit) error {
 		}
 		if len(now) > 0 {
 			errs = append(errs, add(i, ofNow, now...))
-			rule.Now = &Suggestion{Limit: fmt.Sprint(now)}
+			rule.Now = &Suggestion{Limit: strings.Trim(fmt.Sprint(now), "[]")}
 			if bucket, ok := now[0].(sluice.TokenBucket); ok {
 				per := float64(o.Per) / float64(bucket.Rate.Period())
 				rule.Now.Count, rule.Now.Burst = int64(float64(bucket.Rate.Count())*per), rule.rule.Limits[0].Capacity()
