@@ -176,6 +176,14 @@ func (w *batchWalk) decideBatch() {
 		rs = append(rs, *r)
 	case 7:
 		r.Ban = &sluice.Ban{After: 1000, For: time.Second}
+	case 8:
+		r.Debit = true
+	case 9:
+		r.Overdraw, r.Cost = true, 2*r.Limit.Capacity()
+	case 10:
+		for i := range rs {
+			rs[i].Debit = true
+		}
 	}
 	w.decideAll(rs)
 }
