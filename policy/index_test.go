@@ -125,6 +125,59 @@ func TestIndexLaw(t *testing.T) {
 	}
 }
 
+// Rules for values of one path are found by their own source and name, also if other rules there have the same.
+func TestIndexDistinguishesValues(t *testing.T) {
+	m := func(header, query string, value string) Match {
+		match := Match{Paths: []string{"/a"}}
+		if header != "" {
+			match.Headers = []ValueMatch{{Name: header, OneOf: []string{value}}}
+		}
+		if query != "" {
+			match.Queries = []ValueMatch{{Name: query, OneOf: []string{value}}}
+		}
+		return match
+	}
+	p, err := New(Options{Rules: []Rule{
+		{Name: "one", Match: m("X-A", "", "1"), Key: []Part{Global()}, Limits: testLimits()},
+		{Name: "same-name", Match: m("", "X-A", "2"), Key: []Part{Global()}, Limits: testLimits()},
+		{Name: "same-source", Match: m("X-B", "", "3"), Key: []Part{Global()}, Limits: testLimits()},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		values oneValue
+		want   string
+	}{
+		{oneValue{FromHeader, "X-A", "1"}, "one"},
+		{oneValue{FromQuery, "X-A", "2"}, "same-name"},
+		{oneValue{FromHeader, "X-B", "3"}, "same-source"},
+		{oneValue{FromHeader, "X-A", "2"}, ""},
+	} {
+		got := ""
+		for _, r := range p.LimitsFor(&Attributes{Path: "/a", Values: c.values}) {
+			got += r.Rule.Name
+		}
+		if got != c.want {
+			t.Errorf("%+v matches the rules %q, want %q", c.values, got, c.want)
+		}
+	}
+}
+
+// oneValue is the only value of a request.
+type oneValue struct {
+	source      Source
+	name, value string
+}
+
+func (v oneValue) read(s Source, name string) (string, bool) {
+	return v.value, s == v.source && name == v.name
+}
+
+func (v oneValue) Header(name string) (string, bool) { return v.read(FromHeader, name) }
+func (v oneValue) Cookie(name string) (string, bool) { return v.read(FromCookie, name) }
+func (v oneValue) Query(name string) (string, bool)  { return v.read(FromQuery, name) }
+
 // The lookup of a host below which rules match takes no time that grows with its square.
 func TestHostsBelow(t *testing.T) {
 	rule := func(name string, hosts ...string) Rule {

@@ -254,6 +254,32 @@ func TestDecideRuleHasTheKeyOfRequests(t *testing.T) {
 	}
 }
 
+// DecideRule reads a slash in a segment, a segment that no path has, a made-up method and a host as requests have them.
+func TestDecideRuleReadsValuesAsRequestsHaveThem(t *testing.T) {
+	rules := named("id", "method", "host")
+	rules[0].Match.Paths = []string{"/users/{id}"}
+	for i, part := range []policy.Part{policy.Param("id"), policy.Method(), policy.Host()} {
+		rules[i].Key = []policy.Part{part.IfMissing(policy.MissingDeny)}
+	}
+	p := mustPolicy(t, policy.Options{Rules: rules})
+	s := &stub{keep: true}
+	p.Decide(t.Context(), s, &policy.Attributes{Method: "MADE-UP", Host: "a.example", Path: "/users/a%2Fb"})
+	want := slices.Clone(s.requests)
+	for i, key := range []string{"a/b", "other", "a.example."} {
+		if _, err := p.DecideRule(t.Context(), s, policy.RuleRequest{Rule: rules[i].Name, Key: []string{key}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.requests[len(s.requests)-1].Key; got != want[i].Key {
+			t.Errorf("%q is the key %q, and a request has %q", key, got.Parts(), want[i].Key.Parts())
+		}
+	}
+	for _, c := range []policy.RuleRequest{{Rule: "id", Key: []string{"."}}, {Rule: "id", Key: []string{".."}}, {Rule: "host", Key: []string{""}}} {
+		if v, err := p.DecideRule(t.Context(), s, c); err != nil || v.Reason != sluice.ReasonMissingKey {
+			t.Errorf("%+v: %s, %v; want a denial for the missing part", c, v.String(), err)
+		}
+	}
+}
+
 func TestDecideRuleMistakes(t *testing.T) {
 	p := mustPolicy(t, policy.Options{Default: policy.Deny, Rules: []policy.Rule{
 		{Name: "ip", Key: []policy.Part{policy.ClientIP()}, Limits: bucket()},

@@ -58,6 +58,7 @@ func TestClean(t *testing.T) {
 		{in: "/a%2fb", want: "/a%2Fb"},
 		{in: "/a/..%2Fb", want: "/a/..%2Fb"},
 		{form: decode, in: "/a%2fb", want: "/a/b"},
+		{form: decode, in: "/a%2Fb", want: "/a/b"},
 		{form: decode, in: "/a%2F..%2fb%2F", want: "/b"},
 		{form: decode, in: "/a%252fb", want: "/a%252fb"},
 		// Backslashes are not slashes.

@@ -26,6 +26,8 @@ func TestParse(t *testing.T) {
 		{"PING\r\n", `["PING"] inline`},
 		{"PING\n", `["PING"] inline`},
 		{"  set  a\tb \r\n", `["set" "a" "b"] inline`},
+		{"a\rb\x00c\n", `["a" "b" "c"] inline`},
+		{"\v\f PING\n", `["PING"] inline`},
 		{`echo "a b" 'c d'` + "\n", `["echo" "a b" "c d"] inline`},
 		{`echo "\x41\n\t\"\\\q\xzz"` + "\n", `["echo" "A\n\t\"\\qxzz"] inline`},
 		{`echo 'it\'s \n'` + "\n", `["echo" "it's \\n"] inline`},
