@@ -282,8 +282,12 @@ func (sp *stripe) peekOther(v *version, e *entry, req *algo.Request) sluice.Deci
 
 // debitOther charges a debit that was denied to an entry that was written under other
 // numbers. A conversion of the state would count earlier units as of now, and let them go with the
-// windows of these numbers.
+// windows of these numbers. A log drops what decides nothing under its own numbers. If the request would
+// pass then, its denial is the one before the debit.
 func (sp *stripe) debitOther(v *version, e *entry, req *algo.Request) sluice.Decision {
+	plain := *req
+	plain.Debit = false
+	before := sp.peekOther(v, e, &plain)
 	from := sp.store.versions.at(e.version()).params
 	debit := algo.Request{Now: req.Now, Cost: req.Cost, Debit: true}
 	if from.Inline() {
@@ -294,9 +298,10 @@ func (sp *stripe) debitOther(v *version, e *entry, req *algo.Request) sluice.Dec
 		}
 		from.DecideWords(sp.words(e), debit, true)
 	}
-	plain := *req
-	plain.Debit = false
-	return sp.peekOther(v, e, &plain)
+	if after := sp.peekOther(v, e, &plain); !after.Allowed {
+		return after
+	}
+	return before
 }
 
 // peekState decides from a state, or from words, and writes nothing.

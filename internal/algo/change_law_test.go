@@ -30,9 +30,14 @@ func (m *machine) under(p *algo.Params, req algo.Request, commit bool) algo.Resu
 		if !commit {
 			m = &machine{p: m.p, s: m.s, w: slices.Clone(m.w)}
 		}
+		plain := req
+		plain.Debit = false
+		before := m.under(p, plain, false)
 		m.decide(algo.Request{Now: req.Now, Cost: req.Cost, Debit: true}, true)
-		req.Debit = false
-		return m.under(p, req, false)
+		if after := m.under(p, plain, false); !after.Allowed {
+			return after
+		}
+		return before
 	case moves || (res.Allowed || req.Debit) && req.Cost > 0:
 	case p.Inline():
 		p.AwaitState(m.p, m.s, &req, &res)

@@ -159,7 +159,9 @@ local function take(r)
   if refused or booked and reserved_of(r) <= 0 then
     -- The decision is computed from the state with the debt.
     local t, after_it = state(entry, r, entry.now)
-    decide(r, t, after_it, true)
+    if refused or not passes_undebited(entry.kind, t, r.q, now) then
+      decide(r, t, after_it, true)
+    end
   end
   if not (allowed or refused) then
     denied(r)

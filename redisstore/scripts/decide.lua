@@ -24,7 +24,10 @@ if ARGV[3] ~= '1' then
   local new, booked = admitted(kind, s, t, q, now, allowed, after, larger)
   if new then
     if booked and reserved <= 0 then -- the decision is computed from the state with the debt
-      text = view(kind, new, under(kind, new, p, now), q, now)
+      local t = under(kind, new, p, now)
+      if not passes_undebited(kind, t, q, now) then
+        text = view(kind, new, t, q, now)
+      end
     end
     if held and (allowed or booked) and q[3] >= 0 then -- with less, the process is a holder
       held.hold.note(held, now)

@@ -160,6 +160,12 @@ local function written(kind, s, t, q, now, allowed, after)
   return booked, true
 end
 
+-- passes_undebited reports whether a debit would pass as a plain request, once it was booked. A log drops what decides
+-- nothing under its own numbers. Then the denial is the one before the debit.
+local function passes_undebited(kind, t, q, now)
+  return (kind.decide(t, { q[1], q[2], q[3], '', unpack(q, 5) }, now))
+end
+
 -- carried returns what other numbers have left of some units, as algo's carry: count of them
 -- come back at first, and count more after each step.
 local function carried(units, count, first, step, now)
