@@ -208,7 +208,7 @@ func Numbers(counts []int64) []float64 {
 func Times(start time.Time, step int64, n int) (x []float64, labels []string) {
 	form := "15:04"
 	switch span := step * int64(n); {
-	case span > 3*86400:
+	case span > 10*86400:
 		form = "2 Jan"
 	case span > 86400:
 		form = "2 Jan 15:04"
