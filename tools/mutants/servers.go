@@ -104,7 +104,7 @@ var ofServers = []mutation{
 	},
 	{
 		"the service gets nothing of a client that left before", "server/internal/edge/proxy/abandoned.go",
-		"	case !p.sent:\n		p.cancel(errAbandoned)\n", "",
+		"	case !p.sent || p.cancels:\n", "	case p.cancels:\n",
 		"server/internal/edge/proxy TestForwardsNothingForClientsThatLeft",
 	},
 	{
