@@ -103,7 +103,7 @@ func (m *Middleware) serve(w http.ResponseWriter, came *http.Request, next http.
 		r = passed(came, r, &v, m.decider.reserved(r, p.Policy))
 		if e.pending != nil && p.ReadsModels() {
 			if e.model = newModelAnswer(body, &v); e.model != nil {
-				e.pending.model = e.model
+				e.pending.model, e.answered = e.model, m.o.OnAnswer
 				r = e.model.request(r, body)
 			}
 		}
@@ -115,9 +115,6 @@ func (m *Middleware) serve(w http.ResponseWriter, came *http.Request, next http.
 		next.ServeHTTP(w, r)
 	} else {
 		e.handle(ctx, w, r, next, &v)
-		if e.model != nil && m.o.OnAnswer != nil {
-			m.o.OnAnswer(r, e.model.read.format.String(), e.end)
-		}
 	}
 	keepForm(came, r)
 }
@@ -196,7 +193,7 @@ type ending struct {
 	gone      bool // the client has left, and nothing was handled
 	returned  bool // the handler did not panic
 	model     *modelAnswer
-	end       AnswerEnd // of the answer of a model
+	answered  func(r *http.Request, format string, end AnswerEnd)
 }
 
 // handle runs the handler, and ends the admission with the outcome.
@@ -209,14 +206,14 @@ func (e *ending) handle(ctx context.Context, w http.ResponseWriter, r *http.Requ
 			r.Body = e.sent
 		}
 	}
-	defer func() { e.admission.Leave(ctx, e.outcome(r.Method)) }()
+	defer func() { e.admission.Leave(ctx, e.outcome(r)) }()
 	next.ServeHTTP(w, r)
 	e.model.close()
 	e.returned = true
 }
 
-// outcome returns the outcome of a request with a method.
-func (e *ending) outcome(method string) policy.Outcome {
+// outcome returns the outcome of a request.
+func (e *ending) outcome(r *http.Request) policy.Outcome {
 	switch {
 	case e.gone:
 		return policy.Outcome{Status: statusGone}
@@ -225,11 +222,13 @@ func (e *ending) outcome(method string) policy.Outcome {
 	}
 	o := e.record.outcome(!e.returned)
 	o.RequestBytes = e.sent.read()
-	if method == http.MethodHead {
+	if r.Method == http.MethodHead {
 		o.ResponseBytes, o.Partial = 0, false // whatever the handler wrote
 	}
 	if e.model != nil {
-		e.end = e.model.settle(&o)
+		if end := e.model.settle(&o); e.answered != nil {
+			e.answered(r, e.model.read.format.String(), end)
+		}
 	}
 	return o
 }

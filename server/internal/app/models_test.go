@@ -66,3 +66,92 @@ func TestBudgetIsExact(t *testing.T) {
 		t.Errorf("%d tokens were settled, and %d billed, of %d, with %d calls denied", settled, billed, budget, got.Denied)
 	}
 }
+
+// TestUnboundedOutputsOwe replays calls that do not bound their output. The budget is exceeded by no more than the answers in
+// flight, and nothing passes while it is in debt.
+func TestUnboundedOutputsOwe(t *testing.T) {
+	t.Parallel()
+	const callers, each, budget = 64, 12, 60_000
+	for _, overdraw := range []string{"", "    overdraw: true\n"} {
+		r, service := startModels(t, strings.ReplaceAll(modelRules, "BUDGET", strconv.Itoa(budget))+overdraw)
+		got := modeltest.Replay(t, r.client, []string{r.URL(Proxy)}, callers, each, true)
+		settled, beyond := got.Settled(64)
+		eventually(t, "the end of all abandoned requests", func() bool { return r.upstream.abandoned.Count() == 0 })
+		most := int64(budget + callers*beyond)
+		if overdraw != "" {
+			most += 10_000 // the call that overdraws
+		}
+		billed, calls := service.Billed()
+		t.Logf("%d calls passed and %d were denied; %d of %d tokens were settled, and %d billed for %d calls", len(got.Passed), got.Denied, settled, budget, billed, calls)
+		if settled > most || got.Denied == 0 || len(got.Passed) < callers {
+			t.Errorf("%d tokens were settled of %d, which is more than %d with the answers in flight", settled, budget, most)
+		}
+		if left := max(0, budget-settled); overdraw == "" && settled <= budget {
+			eventually(t, "the settlement of all calls", func() bool { return remaining(t, r.client, r.URL(Proxy)) == left })
+		}
+	}
+}
+
+// TestLeavingCancels lets clients leave streams. With on_leave: cancel, the request to the service ends at once, its estimate
+// stays charged, and its lease is free. With finish, the answer is awaited, and its usage is charged.
+func TestLeavingCancels(t *testing.T) {
+	t.Parallel()
+	const calls = `
+  - {name: at-once, match: {method: POST}, key: global, limit: {algorithm: concurrency, max: 1, ttl: 10m}}
+`
+	for _, c := range []struct {
+		leave, path string
+		used        int64
+		end         string
+	}{
+		{"cancel", "/v1/messages", 400, `format="anthropic-messages"`},
+		{"cancel", "/v1beta/models/g:streamGenerateContent?alt=sse", 3, `format="gemini"`},
+		{"finish", "/v1/messages", 300, `format="anthropic-messages"`},
+	} {
+		rules := strings.ReplaceAll(modelRules, "BUDGET", "100000")
+		rules = strings.ReplaceAll(rules, "{source: model, ", "{source: model, on_leave: "+c.leave+", ")
+		r, service := startModels(t, rules+calls)
+		left := make(chan struct{})
+		canceled := make(chan bool, 1)
+		service.Step = func(q *http.Request, token int) {
+			if token != 3 {
+				return
+			}
+			select {
+			case <-left:
+				canceled <- false
+			case <-q.Context().Done():
+				canceled <- true
+			}
+		}
+		call := modeltest.Call{Path: c.path, Body: `{"max_tokens":400,"stream":true}`, Output: 300, Most: 400, Fault: "leave", Stream: true}
+		if c.end == `format="gemini"` {
+			call.Body = `{"generationConfig":{"maxOutputTokens":400}}`
+		}
+		input := modeltest.InputOf(call.Body)
+		if c.used == 400 {
+			input = (int64(len(call.Body)) + 3) / 4
+		}
+		status, body, err := call.Do(t.Context(), r.client, r.URL(Proxy))
+		if status != http.StatusOK || err != nil {
+			t.Fatalf("%s: status %d, %v: %s", c.path, status, err, body)
+		}
+		if c.leave == "finish" {
+			eventually(t, "an abandoned request", func() bool { return r.upstream.abandoned.Count() == 1 })
+			close(left)
+		}
+		if got := <-canceled; got != (c.leave == "cancel") {
+			t.Errorf("%s with on_leave: %s: the request to the service was canceled: %v", c.path, c.leave, got)
+		}
+		eventually(t, "the settlement", func() bool { return 100_000-remaining(t, r.client, r.URL(Proxy)) == input+c.used })
+		call.Fault = ""
+		service.Step = nil
+		if status, body, err = call.Do(t.Context(), r.client, r.URL(Proxy)); status != http.StatusOK || err != nil {
+			t.Errorf("%s with on_leave: %s: the next call gets status %d, %v: %s", c.path, c.leave, status, err, body)
+		}
+		want := map[string]string{"cancel": "broken", "finish": "reported"}[c.leave]
+		if got := r.figure(`sluice_model_answers_total{end="` + want + `",` + c.end + `}`); got == "0" || strings.HasPrefix(got, "no ") {
+			t.Errorf("%s with on_leave: %s: answers counted as %s: %s", c.path, c.leave, want, got)
+		}
+	}
+}

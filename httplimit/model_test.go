@@ -1,0 +1,401 @@
+package httplimit_test
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/modeltest"
+	"github.com/sluicehq/sluice/memory"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// models is a middleware with one budget of tokens, in front of a service.
+type models struct {
+	*httptest.Server
+	store   sluice.Store
+	policy  *policy.Policy
+	service *modeltest.Service
+
+	mu   sync.Mutex
+	ends []string
+}
+
+// budget is what the limit of models has.
+const budget = 1_000_000
+
+// startModels starts a middleware with a cost in front of a proxy to a service; nil is a fake service of models.
+func startModels(t *testing.T, cost policy.Cost, service http.Handler, more ...policy.Rule) *models {
+	t.Helper()
+	cost.Source = policy.CostModel
+	store, err := memory.New(memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &models{store: store, service: &modeltest.Service{}}
+	m.policy, err = policy.New(policy.Options{Rules: append([]policy.Rule{{
+		Name: "tokens", Key: []policy.Part{policy.Global()}, Cost: cost,
+		Limits: []*sluice.Limit{sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerDay(budget)})},
+	}}, more...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	decider, err := httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: m.policy, Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter, err := httplimit.New(decider, httplimit.Options{OnAnswer: func(_ *http.Request, format string, end httplimit.AnswerEnd) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.ends = append(m.ends, format+" "+string(end))
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if service == nil {
+		service = m.service
+	}
+	upstream := httptest.NewServer(service)
+	t.Cleanup(upstream.Close)
+	target, err := url.Parse(upstream.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, FlushInterval: -1, ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+		Transport: &http.Transport{DisableCompression: true},
+	}
+	m.Server = httptest.NewServer(limiter.Wrap(proxy))
+	t.Cleanup(m.Close)
+	return m
+}
+
+// used returns how much of the budget is used.
+func (m *models) used(t *testing.T) int64 {
+	t.Helper()
+	v := m.policy.Peek(t.Context(), m.store, &policy.Attributes{Path: "/"})
+	return budget - v.Results[0].Decision.Remaining
+}
+
+// end returns how the last answer ended, when all have.
+func (m *models) end(t *testing.T) string {
+	t.Helper()
+	m.Close()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.ends) == 0 {
+		return ""
+	}
+	return m.ends[len(m.ends)-1]
+}
+
+// raw sends the bytes of a request, and returns the status and the body of the answer.
+func (m *models) raw(t *testing.T, request string) (status int, body string) {
+	t.Helper()
+	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", m.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, request); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	all, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(all)
+}
+
+// post returns the bytes of a request. Each header ends with a line break.
+func post(path, header, body string) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nX-Output: 40\r\n%sContent-Length: %d\r\n\r\n%s", path, header, len(body), body)
+}
+
+const chat = "/v1/chat/completions"
+
+// Requests whose cost could be understated are refused with 400, and take nothing; other spellings cost what they should.
+func TestModelRequests(t *testing.T) {
+	t.Parallel()
+	zipped := func(text string) string {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, _ = io.WriteString(z, text)
+		_ = z.Close()
+		return b.String()
+	}
+	plain := `{"model":"a","max_tokens":100}`
+	pad := strings.Repeat(" ", 2000)
+	for name, c := range map[string]struct {
+		request string
+		status  int
+		used    int64 // with a service that reports the usage
+	}{
+		"plain":                     {post(chat, "", plain), 200, 46},
+		"wrong type":                {post(chat, "Content-Type: text/plain\r\n", plain), 200, 46},
+		"form type":                 {post(chat, "Content-Type: application/x-www-form-urlencoded\r\n", plain), 200, 46},
+		"no JSON":                   {post(chat, "", "max_tokens=5"), 400, 0},
+		"cut JSON":                  {post(chat, "", plain[:len(plain)-1]), 400, 0},
+		"two texts":                 {post(chat, "", plain+plain), 400, 0},
+		"twice":                     {post(chat, "", `{"max_tokens":1,"max_tokens":100}`), 400, 0},
+		"twice in other letters":    {post(chat, "", `{"max_tokens":1,"Max_Tokens":100}`), 400, 0},
+		"twice, escaped":            {post(chat, "", `{"max_tokens":1,"max\u005ftokens":100}`), 400, 0},
+		"model twice":               {post(chat, "", `{"model":"a","max_tokens":1,"model":"b"}`), 400, 0},
+		"negative":                  {post(chat, "", `{"max_tokens":-5}`), 400, 0},
+		"fraction":                  {post(chat, "", `{"max_tokens":1.5}`), 400, 0},
+		"text":                      {post(chat, "", `{"max_tokens":"100"}`), 400, 0},
+		"compressed":                {post(chat, "Content-Encoding: gzip\r\n", zipped(plain)), 400, 0},
+		"compressed unsaid":         {post(chat, "", zipped(plain)), 400, 0},
+		"identity":                  {post(chat, "Content-Encoding: identity\r\n", plain), 200, 46},
+		"chunked":                   {"POST " + chat + " HTTP/1.1\r\nHost: a\r\nX-Output: 40\r\nTransfer-Encoding: chunked\r\n\r\n10\r\n" + plain[:16] + "\r\ne\r\n" + plain[16:] + "\r\n0\r\n\r\n", 200, 46},
+		"chunked and large":         {"POST " + chat + " HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n" + pad + "\r\n1e\r\n" + plain + "\r\n0\r\n\r\n", 400, 0},
+		"HTTP/1.0":                  {"POST " + chat + " HTTP/1.0\r\nX-Output: 40\r\nContent-Length: 30\r\n\r\n" + plain, 200, 46},
+		"two limits":                {post(chat, "", `{"max_completion_tokens":1,"max_tokens":30}`), 200, 8 + 1},
+		"zero is not a limit":       {post(chat, "", `{"max_tokens":0}`), 200, 3},
+		"null is not a limit":       {post(chat, "", `{"max_tokens":null}`), 200, 3 + 40},
+		"trailing slash":            {post(chat+"/", "", plain), 200, 46},
+		"other case":                {post("/V1/Chat/Completions", "", plain), 200, 46},
+		"encoded":                   {post("/v1/chat%2Fcompletions", "", plain), 200, 46},
+		"encoded twice":             {post("/v1/chat%252Fcompletions", "", plain), 200, 46},
+		"dots":                      {post("/v1/x/../chat/completions", "", plain), 200, 46},
+		"two formats":               {post("/v1/embeddings/..%2fchat%2fcompletions", "", plain), 200, 46},
+		"two formats, resolved":     {post("/v1/messages%2f..%2f..%2fv1/responses/x/%2e%2e", "", plain), 200, 46},
+		"resolved to another":       {post("/v1/chat/completions/%2e%2e/%2e%2e/embeddings", "", plain), 200, 46},
+		"unknown path":              {post("/v1/other", "", plain), 200, 8 + 100},
+		"unknown path, no JSON":     {post("/v1/other", "", "a=b&c"), 400, 0}, // the service refuses it
+		"no body":                   {"POST " + chat + " HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", 400, 0},
+		"list":                      {"GET /v1/models HTTP/1.1\r\nHost: a\r\n\r\n", 200, 0},
+		"websocket":                 {"GET /v1/realtime HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: WebSocket\r\n\r\n", 200, 4096},
+		"larger than what is read":  {post(chat, "", plain+pad), 200, 2030/5 + 40},
+		"large and no JSON is read": {post(chat, "", pad+"x"), 400, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := startModels(t, policy.Cost{Model: &policy.ModelCost{Body: 1000}}, nil)
+			status, body := m.raw(t, c.request)
+			end := m.end(t)
+			if got := m.used(t); status != c.status || got != c.used {
+				t.Errorf("status %d and %d tokens, want %d and %d; the answer ended as %q: %s", status, got, c.status, c.used, end, body)
+			}
+		})
+	}
+}
+
+// The body reaches the service byte for byte, however it came, also if the client waits for the answer 100.
+func TestModelBodiesArriveWhole(t *testing.T) {
+	t.Parallel()
+	m := startModels(t, policy.Cost{Model: &policy.ModelCost{BytesPerToken: 1000}}, nil)
+	for _, size := range []int{10, 4 << 10, 4<<10 + 1, 1<<20 - 30, 1 << 20, 1<<20 + 1, 3 << 20} {
+		body := fmt.Sprintf(`{"max_tokens":5,"prompt":%q}`, strings.Repeat("é", size/2))
+		for _, wait := range []bool{false, true} {
+			for _, length := range []int64{int64(len(body)), -1} {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, m.URL+chat, struct{ io.Reader }{strings.NewReader(body)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Header.Set(modeltest.Fault, "silent") // so that it costs little
+				if r.ContentLength = length; wait {
+					r.Header.Set("Expect", "100-continue")
+				}
+				res, err := m.Client().Do(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				res.Body.Close()
+				fits := length >= 0 || len(body) <= 1<<20
+				if fits != (res.StatusCode == http.StatusOK) || fits && !m.service.Got(body) {
+					t.Errorf("%d bytes with length %d: status %d, and the service got them: %v", len(body), length, res.StatusCode, m.service.Got(body))
+				}
+			}
+		}
+	}
+}
+
+// Answers are read in each form, and pass on unchanged.
+func TestModelAnswers(t *testing.T) {
+	t.Parallel()
+	body := `{"model":"a","max_tokens":100}`
+	stream := `{"model":"a","max_tokens":100,"stream":true}`
+	for name, c := range map[string]struct {
+		path, header, body string
+		include            bool
+		used               int64
+		end, has, hasNot   string
+	}{
+		"whole":              {chat, "", body, false, 46, "openai-chat reported", `"completion_tokens":40`, ""},
+		"compressed":         {chat, "Accept-Encoding: br, gzip\r\n", body, false, 46, "openai-chat reported", "\x1f\x8b", ""},
+		"not compressed":     {chat, "Accept-Encoding: br, gzip;q=0.0\r\n", body, false, 46, "openai-chat reported", `"completion_tokens":40`, ""},
+		"stream":             {chat, "", stream, false, 11 + 100, "openai-chat silent", "[DONE]", "completion_tokens"},
+		"stream with usage":  {chat, "", stream, true, int64(len(stream)+len(`"stream_options":{"include_usage":true},`))/5 + 40, "openai-chat reported", "[DONE]", "completion_tokens"},
+		"stream's own usage": {chat, "", `{"max_tokens":100,"stream":true,"stream_options":{"include_usage":true}}`, true, 14 + 40, "openai-chat reported", "completion_tokens", ""},
+		"messages":           {"/v1/messages", "", stream, true, 8 + 40, "anthropic-messages reported", "message_stop", ""},
+		"gemini":             {"/v1beta/models/g:streamGenerateContent?alt=sse", "", `{"generationConfig":{"maxOutputTokens":100}}`, false, 8 + 40, "gemini reported", "STOP", ""},
+		"responses":          {"/v1/responses", "", `{"max_output_tokens":100,"stream":true}`, false, 7 + 40, "openai-responses reported", "response.completed", ""},
+		"silent":             {chat, "X-Fault: silent\r\n", body, false, 8 + 100, "openai-chat silent", "choices", ""},
+		"failed":             {chat, "X-Fault: 500\r\n", body, false, 0, "openai-chat failed", "as you wish", ""},
+		"killed":             {chat, "X-Fault: kill\r\n", body, false, 8 + 100, "openai-chat silent", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := startModels(t, policy.Cost{Model: &policy.ModelCost{IncludeUsage: c.include}}, nil)
+			_, got := m.raw(t, post(c.path, c.header, c.body))
+			end := m.end(t)
+			if end != c.end || !strings.Contains(got, c.has) || c.hasNot != "" && strings.Contains(got, c.hasNot) {
+				t.Errorf("the answer ended as %q, not as %q: %q", end, c.end, got)
+			}
+			if used := m.used(t); used != c.used {
+				t.Errorf("%d tokens are used, not %d", used, c.used)
+			}
+		})
+	}
+}
+
+// An answer in a compression that is not read stays charged, and is counted.
+func TestUnreadAnswers(t *testing.T) {
+	t.Parallel()
+	m := startModels(t, policy.Cost{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if got := r.Header.Get("Accept-Encoding"); got != "identity" {
+			t.Errorf("the service may answer in %q", got)
+		}
+		w.Header().Set("Content-Encoding", "br")
+		_, _ = io.WriteString(w, `{"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
+	}))
+	_, _ = m.raw(t, post(chat, "Accept-Encoding: br\r\n", `{"max_tokens":100}`))
+	end := m.end(t)
+	if used := m.used(t); end != "openai-chat unread" || used != 105 {
+		t.Errorf("the answer ended as %q with %d tokens used, not as unread with 105", end, used)
+	}
+}
+
+// A gzip bomb costs time, and no memory; damaged gzip is not a usage.
+func TestDamagedCompressedAnswers(t *testing.T) {
+	t.Parallel()
+	for _, content := range []string{"no gzip", "\x1f\x8b\x08\x00", strings.Repeat("\x00", 1<<20)} {
+		m := startModels(t, policy.Cost{}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = io.WriteString(w, content)
+		}))
+		_, got := m.raw(t, post(chat, "", `{"max_tokens":100}`))
+		end := m.end(t)
+		if used := m.used(t); got != content || end != "openai-chat silent" || used != 105 {
+			t.Errorf("the answer ended as %q with %d tokens used, and %d bytes passed on", end, used, len(got))
+		}
+	}
+}
+
+// A client that hangs up before the usage pays the estimate, or more if more was reported.
+func TestHangingUpSavesNothing(t *testing.T) {
+	t.Parallel()
+	hold := make(chan struct{})
+	m := startModels(t, policy.Cost{}, nil)
+	m.service.Step = func(r *http.Request, token int) {
+		if token == 39 {
+			select {
+			case <-hold:
+			case <-r.Context().Done():
+			}
+		}
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.URL+"/v1/messages", strings.NewReader(`{"model":"a","max_tokens":100,"stream":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set(modeltest.Output, "40")
+	res, err := m.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	lines := bufio.NewScanner(res.Body)
+	for range 3 * 38 {
+		lines.Scan()
+	}
+	leave()
+	end := m.end(t)
+	close(hold)
+	if used := m.used(t); end != "anthropic-messages broken" || used != 11+100 {
+		t.Errorf("the answer ended as %q, and %d tokens are used, not 111", end, used)
+	}
+}
+
+// Models that a rule denies by its attribute are refused in every spelling, and a body that cannot be read too.
+func TestModelAllowList(t *testing.T) {
+	t.Parallel()
+	small := policy.Rule{
+		Name: "small", Always: true, WhenLimited: policy.LimitedAction{Status: 403, Body: "only small models"},
+		Match: policy.Match{Unless: []policy.Match{{Attributes: []policy.ValueMatch{{Name: policy.ModelAttribute, OneOf: []string{"small"}}}}}},
+	}
+	for _, c := range []struct {
+		path, body string
+		status     int
+	}{
+		{chat, `{"model":"small","max_tokens":5}`, 200},
+		{chat, `{"model":"SMALL","max_tokens":5}`, 200},
+		{chat, `{"model":" small ","max_tokens":5}`, 200},
+		{chat, `{"model":"large","max_tokens":5}`, 403},
+		{chat, `{"max_tokens":5}`, 403},
+		{chat, `{"model":"small","max_tokens":5,"x":"` + strings.Repeat("x", 2<<20) + `"}`, 403},
+		{"/openai/deployments/SMALL/chat/completions", `{"model":"large","max_tokens":5}`, 200},
+		{"/openai/deployments/large/chat/completions", `{"model":"small","max_tokens":5}`, 403},
+		{"/v1beta/models/small:generateContent", `{"model":"large"}`, 200},
+		{"/v1beta/models/large:generateContent", `{"model":"small"}`, 403},
+		{"/v1/images", `{"model":"small"}`, 200},
+		{"/v1/images", `{"model":"large"}`, 403},
+		{"/v1/images", `a=b`, 403},
+	} {
+		m := startModels(t, policy.Cost{}, nil, small)
+		status, body := m.raw(t, post(c.path, "", c.body))
+		if status != c.status || status == 403 && body != "only small models" {
+			t.Errorf("%s %.60s: status %d, not %d: %s", c.path, c.body, status, c.status, body)
+		}
+	}
+}
+
+// Decide reads the body for the policy, and leaves it to the next reader.
+func TestDecideLeavesTheBody(t *testing.T) {
+	m := startModels(t, policy.Cost{}, nil)
+	decider, err := httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: m.policy, Store: m.store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const body = `{"model":"a","max_tokens":100}`
+	r := httptest.NewRequest(http.MethodPost, chat, strings.NewReader(body))
+	r.Header.Set("Connection", "X-Unused")
+	v := decider.Decide(r)
+	got, err := io.ReadAll(r.Body)
+	if err != nil || string(got) != body || v.Results[0].Request.Cost != 108 {
+		t.Errorf("a request for %d tokens leaves the body %q, %v", v.Results[0].Request.Cost, got, err)
+	}
+	reported, v := decider.DecideReport(t.Context(), &httplimit.Report{Method: "POST", Target: chat, Host: "a", ContentLength: 400})
+	if v.Results[0].Request.Cost != 100+4096 || reported.Body != http.NoBody {
+		t.Errorf("a reported request costs %d, not the estimate", v.Results[0].Request.Cost)
+	}
+	broken := httptest.NewRequest(http.MethodPost, chat, io.MultiReader(strings.NewReader(body[:9]), errorReader{}))
+	if v := decider.Decide(broken); v.Allowed() || !errors.As(v.Refused, new(*policy.AttributeError)) {
+		t.Errorf("a request whose body breaks off is not refused: %+v", v)
+	}
+}
+
+type errorReader struct{}
+
+func (errorReader) Read([]byte) (int, error) { return 0, errors.New("it broke") }
