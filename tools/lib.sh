@@ -187,6 +187,7 @@ need_all() {
 	need_npm checks/schemas/testdata/typescript
 	# checks/browser opens the page for operators.
 	need chromium chromium fonts-dejavu-core
+	need tmux tmux
 	# checks/hybrid gives a server a wrong clock.
 	need_libfaketime
 }

@@ -53,7 +53,7 @@ func (a *App) announceQuickStart(w io.Writer) {
 			"  curl -si %s/\n\n", proxy, proxy)
 	}
 	if page := a.page(); page != "" {
-		fmt.Fprintf(w, "What is limited now, in a browser:\n\n  %s\n\n", page)
+		fmt.Fprintf(w, "What is limited now, in a browser or in a terminal:\n\n  %s\n  sluice top\n\n", page)
 	}
 	fmt.Fprintf(w, "To protect a service of your own: sluice serve --upstream http://HOST:PORT,\n"+
 		"or with rules of your own: sluice serve FILE. Ctrl-C ends it.\n")

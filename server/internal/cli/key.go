@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -221,7 +222,7 @@ func newReset() *cobra.Command {
 func newKeys() *cobra.Command {
 	var c client
 	var most int
-	var limited, asJSON bool
+	var limited, asJSON, watch bool
 	cmd := &cobra.Command{
 		Use:   "keys [RULE]",
 		Short: "List the keys that were denied lately, and what is left for them",
@@ -239,29 +240,34 @@ func newKeys() *cobra.Command {
 			if len(args) > 0 {
 				query.Set("rule", args[0])
 			}
-			var answer struct {
-				Keys []json.RawMessage
-				More bool
-			}
-			if err := c.call(cmd.Context(), http.MethodGet, "/v1/keys?"+query.Encode(), nil, &answer); err != nil {
-				return err
-			}
 			l := keyList{json: asJSON, limited: limited}
-			for _, text := range answer.Keys {
-				if err := l.add(text); err != nil {
-					return c.strange()
+			for {
+				if err := l.fetch(cmd.Context(), &c, query); err != nil {
+					return err
+				}
+				if watch && !asJSON {
+					if _, err := io.WriteString(cmd.OutOrStdout(), clearTerminal(cmd.OutOrStdout())); err != nil {
+						return err
+					}
+				}
+				if err := l.print(cmd.OutOrStdout()); err != nil {
+					return err
+				}
+				if l.more {
+					if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "there are more keys; --most lists up to 1000, and RULE the keys of one rule\n"); err != nil {
+						return err
+					}
+				}
+				if !watch || !pause(cmd.Context(), topEvery) {
+					return nil
 				}
 			}
-			if err := l.print(cmd.OutOrStdout()); err != nil || !answer.More {
-				return err
-			}
-			_, err := fmt.Fprintf(cmd.ErrOrStderr(), "there are more keys; --most lists up to 1000, and RULE the keys of one rule\n")
-			return err
 		},
 	}
 	cmd.Flags().IntVar(&most, "most", 100, "`NUMBER` of keys to list at most, up to 1000")
 	cmd.Flags().BoolVar(&limited, "limited", false, "list only keys whose next request would be denied now")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each key")
+	cmd.Flags().BoolVar(&watch, "watch", false, "list the keys again each second, until Ctrl-C")
 	c.register(cmd)
 	return cmd
 }
@@ -271,6 +277,25 @@ type keyList struct {
 	json, limited bool
 	texts         []json.RawMessage
 	keys          []wire.DeniedKey
+	more          bool
+}
+
+// fetch gets the keys of a server.
+func (l *keyList) fetch(ctx context.Context, c *client, query url.Values) error {
+	var answer struct {
+		Keys []json.RawMessage
+		More bool
+	}
+	if err := c.call(ctx, http.MethodGet, "/v1/keys?"+query.Encode(), nil, &answer); err != nil {
+		return err
+	}
+	l.texts, l.keys, l.more = nil, nil, answer.More
+	for _, text := range answer.Keys {
+		if err := l.add(text); err != nil {
+			return c.strange()
+		}
+	}
+	return nil
 }
 
 // add adds a key of the server's answer.

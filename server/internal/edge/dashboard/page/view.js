@@ -9,10 +9,10 @@ const recent = 10; // seconds over which a rate is measured
 
 // per returns how much a number grew in a second.
 function per(get, seconds = recent) {
-  const all = state.frames, last = all[all.length - 1], first = all[Math.max(0, all.length - 1 - seconds)];
-  const from = get(first), to = get(last);
-  if (from === undefined || to === undefined || last.at <= first.at) return 0;
-  return Math.max(0, to - from) / (last.at - first.at) * 1000;
+  const all = state.frames, last = all[all.length - 1], to = get(last);
+  const first = all.slice(-1 - seconds).find((f) => get(f) !== undefined); // a key may be new in the list
+  if (!first || to === undefined || last.at <= first.at) return 0;
+  return Math.max(0, to - get(first)) / (last.at - first.at) * 1000;
 }
 
 // sum returns the requests of a rule: of all outcomes, or of one. What candidates deny is counted beside the outcomes.

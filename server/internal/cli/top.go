@@ -1,0 +1,265 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/sluicehq/sluice/server/internal/wire"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// topEvery is the time between two questions to the server.
+const topEvery = time.Second
+
+func newTop() *cobra.Command {
+	var c client
+	var once, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "top [RULE]",
+		Short: "Show what is limited now, each second",
+		Long: "Show what a running server limits now, each second: the rules with their requests, denials and\n" +
+			"pressure, and the keys that were denied most, why, and when they pass again. With RULE, show the\n" +
+			"keys of that rule.\n\n" +
+			"  up, down   select a rule          s   sort by denials, requests, pressure or name\n" +
+			"  enter      show its keys only     /   show rules whose names contain a text\n" +
+			"  esc        show all again         k   show keys, in place of their fingerprints\n" +
+			"  q          quit                   p   pause\n\n" +
+			"Without a terminal, or with --once, print one second and exit. A server counts what it decides\n" +
+			"itself. The admin listener has the same as a page, at /ui/.\n\n" + about,
+		Example: "  sluice top\n  sluice top login --once\n  sluice top --json | jq .keys",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t := top{client: &c}
+			if len(args) > 0 {
+				t.view.rule = args[0]
+			}
+			out, isFile := cmd.OutOrStdout().(*os.File)
+			switch {
+			case asJSON:
+				return t.printJSON(cmd.Context(), cmd.OutOrStdout(), once)
+			case once || !isFile || !term.IsTerminal(int(out.Fd())) || !term.IsTerminal(int(os.Stdin.Fd())):
+				return t.print(cmd.Context(), cmd.OutOrStdout())
+			default:
+				return t.run(cmd.Context(), os.Stdin, out)
+			}
+		},
+	}
+	cmd.Flags().BoolVar(&once, "once", false, "print one second and exit")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the server's answer each second, in JSON, a line each")
+	c.register(cmd)
+	return cmd
+}
+
+// top shows frames of a server.
+type top struct {
+	client *client
+	view   topView
+}
+
+// path returns where the frames of the view are.
+func (t *top) path() string {
+	if t.view.rule == "" {
+		return "/v1/live"
+	}
+	return "/v1/live?" + url.Values{"rule": {t.view.rule}}.Encode()
+}
+
+// fetch gets a frame, and what the view needs beside it.
+func (t *top) fetch(ctx context.Context) error {
+	var f wire.Live
+	if err := t.client.call(ctx, http.MethodGet, t.path(), nil, &f); err != nil {
+		return err
+	}
+	if t.view.words == nil || t.view.words.Policy != f.Policy {
+		var w wire.Rules
+		if err := t.client.call(ctx, http.MethodGet, "/v1/rules", nil, &w); err != nil {
+			return err
+		}
+		t.view.words = &w
+	}
+	if t.view.unmasked {
+		var keys wire.Keys
+		if err := t.client.call(ctx, http.MethodGet, "/v1/keys?most=1000", nil, &keys); err != nil {
+			return err
+		}
+		t.view.show(keys.Keys)
+	}
+	t.view.server = string(t.client.server)
+	return t.view.add(&f)
+}
+
+// print prints what happened within a second.
+func (t *top) print(ctx context.Context, out io.Writer) error {
+	if err := t.fetch(ctx); err != nil {
+		return err
+	}
+	if !pause(ctx, topEvery) {
+		return ctx.Err()
+	}
+	if err := t.fetch(ctx); err != nil {
+		return err
+	}
+	width := 100
+	if file, ok := out.(*os.File); ok {
+		if w, _, err := term.GetSize(int(file.Fd())); err == nil && w > 0 {
+			width = w
+		}
+	}
+	for _, l := range t.view.lines(width, 0) {
+		if _, err := fmt.Fprintln(out, l.text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printJSON prints the answers of the server.
+func (t *top) printJSON(ctx context.Context, out io.Writer, once bool) error {
+	for {
+		text, err := t.client.answer(ctx, http.MethodGet, t.path(), nil)
+		if err != nil {
+			return err
+		}
+		if !json.Valid(text) {
+			return t.client.strange()
+		}
+		if _, err := fmt.Fprintf(out, "%s\n", bytes.TrimSpace(text)); err != nil || once {
+			return err
+		}
+		if !pause(ctx, topEvery) {
+			return nil
+		}
+	}
+}
+
+// pause waits, and reports whether the context goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// The sequences of a terminal that top uses.
+const (
+	enterScreen = "\x1b[?1049h\x1b[?25l" // the second screen, without a cursor
+	leaveScreen = "\x1b[?25h\x1b[?1049l"
+	toTheTop    = "\x1b[H"
+	eraseLine   = "\x1b[K"
+	eraseBelow  = "\x1b[J"
+)
+
+// clearTerminal returns what clears a terminal; an empty line ends the text before it in a file.
+func clearTerminal(out io.Writer) string {
+	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		return toTheTop + eraseBelow
+	}
+	return "\n"
+}
+
+// run shows frames in a terminal until the user quits. The terminal is left as it was.
+func (t *top) run(ctx context.Context, in, out *os.File) error {
+	if err := t.fetch(ctx); err != nil {
+		return err // before the screen changes
+	}
+	before, err := term.MakeRaw(int(in.Fd()))
+	if err != nil {
+		return fmt.Errorf("the terminal: %w; print one second with --once", err)
+	}
+	defer func() {
+		_, _ = io.WriteString(out, leaveScreen) // the terminal may be gone
+		_ = term.Restore(int(in.Fd()), before)
+	}()
+	if _, err := io.WriteString(out, enterScreen); err != nil {
+		return err
+	}
+	keys := make(chan string)
+	go readKeys(in, keys) // it ends with the program, in a read of the terminal
+	ticks := time.NewTicker(topEvery / 4)
+	defer ticks.Stop()
+	var shown string
+	for next := time.Now().Add(topEvery); ; {
+		width, height, err := term.GetSize(int(out.Fd()))
+		if err != nil {
+			return fmt.Errorf("the terminal: %w", err)
+		}
+		if text := screen(t.view.lines(width, height)); text != shown {
+			shown = text // one write for each screen does not flicker
+			if _, err := io.WriteString(out, text); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case key, open := <-keys:
+			if !open || !t.view.press(key) {
+				return nil
+			}
+			next = time.Now()
+		case <-ticks.C: // the size of the terminal may have changed
+		}
+		if t.view.paused || time.Now().Before(next) {
+			continue
+		}
+		next = time.Now().Add(topEvery)
+		t.view.trouble = ""
+		if err := t.fetch(ctx); err != nil && !errors.Is(err, context.Canceled) {
+			t.view.trouble = err.Error()
+		}
+	}
+}
+
+// screen returns the text that draws lines from the top of the screen on.
+func screen(lines []topLine) string {
+	var b bytes.Buffer
+	b.WriteString(toTheTop)
+	for i, l := range lines {
+		if i > 0 {
+			b.WriteString("\r\n")
+		}
+		b.WriteString(l.style + l.text + plain + eraseLine)
+	}
+	b.WriteString(eraseBelow)
+	return b.String()
+}
+
+// readKeys sends the keys that the user presses. The arrows and Escape have names.
+func readKeys(in io.Reader, keys chan<- string) {
+	defer close(keys)
+	b := make([]byte, 64)
+	for {
+		n, err := in.Read(b)
+		if err != nil {
+			return
+		}
+		switch text := string(b[:n]); text {
+		case "\x1b[A", "\x1bOA":
+			keys <- "up"
+		case "\x1b[B", "\x1bOB":
+			keys <- "down"
+		case "\x1b":
+			keys <- "esc"
+		default:
+			if text[0] == '\x1b' {
+				continue // another key
+			}
+			for _, r := range text {
+				keys <- string(r)
+			}
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/sluicehq/sluice/server/internal/wire"
+)
+
+var updateTop = flag.Bool("update-top", false, "write the screens of sluice top again")
+
+// busy returns the view of a busy server, after so many frames.
+func busy(frames int) *topView {
+	v := &topView{server: "http://127.0.0.1:9090", words: &wire.Rules{Policy: 1}}
+	for name, state := range map[string]string{"login": "enforced", "per-user": "enforced", "search": "shadow", "export": "candidate"} {
+		v.words.Rules = append(v.words.Rules, wire.RuleInWords{Rule: name, State: state})
+	}
+	wait := int64(119_000)
+	for i := range int64(frames) {
+		n := uint64(i)
+		burst := n * n / 4
+		f := &wire.Live{
+			AtMS: 1_000_000 + 1000*i, StartedMS: 100_000, Version: "v1.2.3", Notes: []string{"store: ok"}, Policy: 1,
+			Figures: []string{"allowed", "denied", "shadow_denied", "candidate_denied"},
+			Rules: []wire.LiveRule{
+				{Rule: "login", Totals: []uint64{10 * n, burst, 0, 0}, Pressure: 4.2},
+				{Rule: "per-user", Totals: []uint64{1000 * n, 3 * n, 0, 0}, Pressure: 0.61},
+				{Rule: "search", Totals: []uint64{20 * n, 0, 5 * n, 0}, Pressure: 1.25},
+				{Rule: "export", Totals: []uint64{7 * n, 0, 0, 6 * n}, Pressure: 0.1},
+				{Rule: "a-rule-whose-name-is-as-long-as-names-of-rules-can-be-or-so-it-seems"},
+				{Rule: noRule, Totals: []uint64{2 * n, 0, 0, 0}},
+			},
+			Keys: []wire.DeniedKey{
+				{Rule: "login", Digest: "00000000000000aa", Role: "enforced", Reason: "banned", Denials: burst, FirstMS: 1000 * i, Now: &wire.LeftNow{Capacity: 10, Waits: wire.Waits{RetryAfterMS: &wait}}},
+				{Rule: "per-user", Digest: "00000000000000bb", Role: "enforced", Reason: "limited", Denials: 3 * n, Error: 12, FirstMS: 7_300_000, Now: &wire.LeftNow{Allowed: true, Capacity: 1_000_000, Remaining: 99}},
+				{Rule: "search", Digest: "00000000000000cc", Role: "shadow", Reason: "limited", Denials: 5 * n, FirstMS: 90_000},
+			},
+		}
+		f.Rules[4].Totals = make([]uint64, 4)
+		if err := v.add(f); err != nil {
+			panic(err)
+		}
+	}
+	return v
+}
+
+// drawn returns the texts of a screen.
+func drawn(lines []topLine) string {
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(strings.TrimRight(l.text, " ") + "\n")
+	}
+	return b.String()
+}
+
+// The screens have the sizes of the terminal, and show the same in each size.
+func TestScreensOfTop(t *testing.T) {
+	for _, size := range [][2]int{{80, 24}, {200, 50}, {40, 8}, {100, 0}} {
+		v := busy(75)
+		v.selected = "search"
+		lines := v.lines(size[0], size[1])
+		if size[1] > 0 && len(lines) != size[1] {
+			t.Errorf("a terminal of %d lines gets %d", size[1], len(lines))
+		}
+		for _, l := range lines {
+			if n := utf8.RuneCountInString(l.text); n > size[0] {
+				t.Errorf("a terminal of %d columns gets a line of %d: %q", size[0], n, l.text)
+			}
+		}
+		file := filepath.Join("testdata", "top", fmt.Sprintf("%dx%d.txt", size[0], size[1]))
+		got := drawn(lines)
+		if *updateTop {
+			if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("the screen of %v is\n%s\nwant\n%s\n(go test ./internal/cli -run TestScreensOfTop -update-top writes it again)", size, got, want)
+		}
+	}
+}
+
+// Keys of the keyboard change the view.
+func TestKeysOfTop(t *testing.T) {
+	v := busy(3)
+	for _, step := range []struct {
+		press string
+		want  string // the rules of the view
+		check func() bool
+	}{
+		{"s", "per-user search login export", func() bool { return v.order == 1 }},
+		{"s", "login search per-user export", nil},
+		{"s", "export login per-user search", nil},
+		{"down", "", func() bool { return v.selected != "" }},
+		{"/", "", func() bool { return v.filtering }},
+		{"l", "", nil},
+		{"x", "", nil},
+		{"\x7f", "", nil},
+		{"o", "", nil},
+		{"g", "login", nil},
+		{"\r", "login", func() bool { return !v.filtering && v.filter == "log" }},
+		{"down", "", func() bool { return v.selected == "login" }},
+		{"\r", "login", func() bool { return v.rule == "login" }},
+		{"esc", "export login per-user search", func() bool { return v.rule == "" && v.filter == "" }},
+		{"p", "", func() bool { return v.paused }},
+		{"k", "", func() bool { return v.unmasked }},
+		{"x", "", nil},
+	} {
+		if !v.press(step.press) {
+			t.Fatalf("%q quits", step.press)
+		}
+		var names []string
+		for _, r := range v.rules() {
+			if r.name != noRule && !strings.HasPrefix(r.name, "a-rule") {
+				names = append(names, r.name)
+			}
+		}
+		if got := strings.Join(names, " "); step.want != "" && got != step.want || step.check != nil && !step.check() {
+			t.Errorf("after %q, the rules are %q, want %q; the view is %+v", step.press, got, step.want, v)
+		}
+	}
+	for _, key := range []string{"q", "\x03"} {
+		if v.press(key) {
+			t.Errorf("%q does not quit", key)
+		}
+	}
+}
+
+// Keys of clients move no cursor and turn no text.
+func TestHostileKeysInTop(t *testing.T) {
+	v := busy(2)
+	v.unmasked = true
+	v.show([]wire.DeniedKey{{Rule: "login", Digest: "00000000000000aa", Key: []string{"\x1b[2J", "\u202e\u200b", "日"}}})
+	got := screen(v.lines(200, 30))
+	if strings.Contains(got, "\x1b[2J") || strings.ContainsAny(got, "\u202e\u200b") || strings.Contains(got, "日") || !strings.Contains(got, `\u202e`) {
+		t.Errorf("a hostile key is drawn as %q", got)
+	}
+}
+
+// With --watch, the keys are listed each second until the command is interrupted.
+func TestKeysAreWatched(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"keys":[{"rule":"login","key":["192.0.2.1"],"denials":7,"error":2}]}`)
+	}))
+	t.Cleanup(s.Close)
+	ctx, interrupt := context.WithCancel(t.Context())
+	out := &lists{after: 2, then: interrupt}
+	root := newRoot()
+	root.SetArgs([]string{"keys", "--watch", "--server", s.URL})
+	root.SetOut(out)
+	if err := root.ExecuteContext(ctx); err != nil || strings.Count(out.text.String(), "7±2") != 2 {
+		t.Errorf("until the interrupt, the command prints %q, %v; want two lists", out.text.String(), err)
+	}
+}
+
+// lists calls a function after some lists of keys.
+type lists struct {
+	text  strings.Builder
+	after int
+	then  func()
+}
+
+func (l *lists) Write(p []byte) (int, error) {
+	n, err := l.text.Write(p)
+	if strings.Count(l.text.String(), "login") == l.after {
+		l.then()
+	}
+	return n, err
+}
+
+// A server that answers no more, restarts, or has another version is shown as such.
+func TestTroubleInTop(t *testing.T) {
+	v := busy(3)
+	v.trouble = "no server answers at\nhttp://127.0.0.1:9090"
+	if got := drawn(v.lines(80, 24)); !strings.Contains(got, "NO ANSWER") || !strings.Contains(got, "no server answers at http") {
+		t.Errorf("without an answer, the screen is\n%s", got)
+	}
+	if err := v.add(&wire.Live{StartedMS: 5}); err != nil || len(v.frames) != 1 {
+		t.Errorf("after a restart, %d frames are kept, %v", len(v.frames), err)
+	}
+	if err := v.add(&wire.Live{Rules: []wire.LiveRule{{Rule: "x", Totals: []uint64{1}}}}); err == nil {
+		t.Error("a frame with numbers without names is taken")
+	}
+}
