@@ -224,7 +224,7 @@ func TestUnsupported(t *testing.T) {
 		err := call()
 		var bad *sluice.RequestError
 		if !errors.Is(err, sluice.ErrUnsupported) || !errors.As(err, &bad) || bad.Limit == "" {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v, want ErrUnsupported with the limit's name", name, err)
 		}
 	}
 }

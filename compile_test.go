@@ -111,7 +111,7 @@ func TestNewLimitRefuses(t *testing.T) {
 		_, err := sluice.NewLimit("api", step.algorithm)
 		var bad *sluice.LimitError
 		if !errors.As(err, &bad) {
-			t.Errorf("%v: %v", step.algorithm, err)
+			t.Errorf("%v was not refused with a *LimitError: %v", step.algorithm, err)
 			continue
 		}
 		if bad.Field != step.field || bad.Limit != "api" || bad.Problem == "" {

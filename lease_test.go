@@ -42,7 +42,7 @@ func TestAcquire(t *testing.T) {
 			b.Errorf("renewed a denied lease: %v", err)
 		}
 		if d, err := queued.Renew(ctx); err != nil || d.Delay != time.Second {
-			b.Fatalf("%+v, %v", d, err)
+			b.Fatalf("the second lease should be queued for a second: %+v, %v", d, err)
 		}
 		release(first, nil)
 		release(first, sluice.ErrEnded)
@@ -57,7 +57,7 @@ func TestAcquire(t *testing.T) {
 		release(queued, sluice.ErrLeaseLost)
 		release(queued, sluice.ErrEnded)
 		if d, err := other.Renew(ctx); err != nil || !d.Allowed { // lost, and taken again
-			b.Errorf("%+v, %v", d, err)
+			b.Errorf("a lost lease should be taken again: %+v, %v", d, err)
 		}
 		acquire(1, time.Second)
 		pass(time.Minute)

@@ -140,7 +140,7 @@ func (b *bench) reserveDelay(n int64) time.Duration {
 	b.Helper()
 	r, err := b.ReserveN(b.Context(), b.key, n, time.Hour)
 	if err != nil || !r.OK() {
-		b.Fatalf("%+v, %v", r.Decision(), err)
+		b.Fatalf("%d units cannot be reserved: %+v, %v", n, r.Decision(), err)
 	}
 	if err := r.Cancel(b.Context()); err != nil {
 		b.Fatal(err)
@@ -210,12 +210,12 @@ func TestPeekWritesNothing(t *testing.T) {
 	bubble(t, tenASecond, func(b *bench) {
 		for range 10 {
 			if d, err := b.PeekN(b.Context(), b.key, 3); err != nil || !d.Allowed {
-				b.Fatalf("%+v, %v", d, err)
+				b.Fatalf("a peek at 3 units, which are there: %+v, %v", d, err)
 			}
 		}
 		b.remain(3)
 		if d, err := b.PeekN(b.Context(), b.key, 4); err != nil || d.Allowed || d.Reason != sluice.ReasonNever {
-			b.Errorf("%+v, %v", d, err)
+			b.Errorf("a peek at 4 of 3 units should never be allowed: %+v, %v", d, err)
 		}
 	})
 }
@@ -241,7 +241,7 @@ func TestSetLimit(t *testing.T) {
 		b.remain(12) // eight of twenty are used
 		b.allows(12, true)
 		if d := b.allows(1, false); d.RetryAfter != time.Second || d.Limit != 20 {
-			b.Errorf("%+v", d)
+			b.Errorf("want a wait of 1 s by the new limit of 20, got %+v", d)
 		}
 		err := b.SetLimit(sluice.MustLimit("other", tenASecond))
 		var bad *sluice.LimitError
@@ -312,7 +312,7 @@ func TestEndsThatFail(t *testing.T) {
 		} {
 			f.err = down
 			if err := end(); !errors.Is(err, down) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: the error is %v, want the error of the store", name, err)
 			}
 			f.err = sluice.ErrUnknownOutcome
 			if err := end(); !errors.Is(err, sluice.ErrUnknownOutcome) {

@@ -49,7 +49,7 @@ func TestRequestCheck(t *testing.T) {
 		err := step.request.Check()
 		if step.problem == "" {
 			if err != nil {
-				t.Errorf("%+v: %v", step.request, err)
+				t.Errorf("valid request %+v was refused: %v", step.request, err)
 			}
 			continue
 		}

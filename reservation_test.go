@@ -22,7 +22,7 @@ func TestReserve(t *testing.T) {
 		b.reserves(1, math.MaxInt64, 300*time.Millisecond)
 		d := b.allows(1, false)
 		if d.RetryAfter != 400*time.Millisecond || d.ResetAfter != 500*time.Millisecond {
-			b.Errorf("%+v", d)
+			b.Errorf("reservations leave a wait of 400 ms and a reset in 500 ms, got %+v", d)
 		}
 		pass(500 * time.Millisecond)
 		b.allows(2, true)
@@ -119,7 +119,7 @@ func TestSettleCreditsTheDifference(t *testing.T) {
 				b.Error("settled at less than nothing")
 			}
 			if err := r.Settle(b.Context(), step.actual); err != nil {
-				b.Fatalf("%v: %v", step.algorithm, err)
+				b.Fatalf("%v: settling failed: %v", step.algorithm, err)
 			}
 			d, err := b.PeekN(b.Context(), b.key, 0)
 			if err != nil || d.Remaining != step.remain {

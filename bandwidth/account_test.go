@@ -25,7 +25,7 @@ func TestReaderOwes(t *testing.T) {
 		r := bandwidth.NewReader(ctx, source{}, l.Flow(key))
 		p := make([]byte, 4*kB)
 		if n, err := r.Read(p); n != len(p) || !errors.Is(err, sluice.ErrDeadline) {
-			t.Errorf("%d, %v", n, err)
+			t.Errorf("the read should end with all bytes and ErrDeadline: %d, %v", n, err)
 		}
 		if n, err := r.Read(p); n != 0 || !errors.Is(err, sluice.ErrDeadline) {
 			t.Errorf("a second time: %d, %v", n, err)
@@ -163,7 +163,7 @@ func TestShortWrite(t *testing.T) {
 		w := bandwidth.NewWriter(t.Context(), &brokenWriter{room: 2500, err: broken}, l.Flow(key))
 		n, err := w.Write(make([]byte, 6000))
 		if n != 2500 || !errors.Is(err, broken) {
-			t.Errorf("%d, %v", n, err)
+			t.Errorf("the broken write should pass on 2500 bytes: %d, %v", n, err)
 		}
 		if err := w.Close(); err != nil {
 			t.Error(err)
@@ -173,7 +173,7 @@ func TestShortWrite(t *testing.T) {
 		}
 		w = bandwidth.NewWriter(t.Context(), &brokenWriter{room: 10}, l.Flow(key))
 		if n, err := w.Write(make([]byte, 60)); n != 10 || !errors.Is(err, io.ErrShortWrite) {
-			t.Errorf("%d, %v", n, err)
+			t.Errorf("the write should end with 10 bytes and ErrShortWrite: %d, %v", n, err)
 		}
 	})
 }
@@ -241,7 +241,7 @@ func TestReadFrom(t *testing.T) {
 		w := bandwidth.NewWriter(t.Context(), sink, l.Flow(key))
 		began := time.Now()
 		if n, err := io.CopyN(w, struct{ io.Reader }{file}, 60*kB); n != 60*kB || err != nil {
-			t.Errorf("%d, %v", n, err)
+			t.Errorf("copied %d of 60,000 bytes: %v", n, err)
 		}
 		if took := time.Since(began); took < 20*time.Millisecond || took > 30*time.Millisecond {
 			t.Errorf("60 kB took %v", took)
@@ -250,7 +250,7 @@ func TestReadFrom(t *testing.T) {
 			t.Errorf("%d bytes are left of the source", file.Len())
 		}
 		if n, err := io.Copy(w, struct{ io.Reader }{file}); n != 40*kB || err != nil {
-			t.Errorf("%d, %v", n, err)
+			t.Errorf("copied %d of the last 40,000 bytes: %v", n, err)
 		}
 		if sink.String() != text {
 			t.Error("other bytes were written than read")
@@ -272,7 +272,7 @@ func TestReadFrom(t *testing.T) {
 		w := bandwidth.NewWriter(t.Context(), struct{ io.Writer }{&plain}, flow(t, sluice.PerSecond(1*mB)))
 		began := time.Now()
 		if n, err := w.ReadFrom(strings.NewReader(strings.Repeat("x", 130*kB))); n != 130*kB || err != nil {
-			t.Errorf("%d, %v", n, err)
+			t.Errorf("copied %d of 130,000 bytes to a plain writer: %v", n, err)
 		}
 		if took := time.Since(began); took < 100*time.Millisecond || took > 100*time.Millisecond+bandwidth.ChunkTime {
 			t.Errorf("130 kB took %v", took)
@@ -298,6 +298,6 @@ func TestPacingOptionsAreRefused(t *testing.T) {
 	}
 	l := limiter(t, bandwidth.Options{Name: "downloads", Rate: sluice.PerSecond(1 * mB)})
 	if l.Limit().Name() != "downloads" || l.Rate() != sluice.PerSecond(1*mB) || l.Flow(key).IsZero() || !(bandwidth.Flow{}).IsZero() {
-		t.Errorf("%v", l.Limit())
+		t.Errorf("the limit has not the options' name and rate: %v", l.Limit())
 	}
 }

@@ -87,7 +87,7 @@ func TestConnDeadlines(t *testing.T) {
 					}
 					n, err := c.Write(buffer(1 * mB))
 					if !errors.Is(err, os.ErrDeadlineExceeded) || n < 100*kB || n > 130*kB {
-						t.Errorf("%d, %v", n, err)
+						t.Errorf("want a write that ends at its deadline after some 100,000 bytes, got %d, %v", n, err)
 					}
 					if took := time.Since(began); took < 80*time.Millisecond || took > 100*time.Millisecond {
 						t.Errorf("it took %v", took)
@@ -190,7 +190,7 @@ func TestConnCloseWrite(t *testing.T) {
 	}
 	got := make([]byte, 4)
 	if _, err := io.ReadFull(c, got); string(got) != "back" || err != nil {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("the open direction brought %q, %v; want back", got, err)
 	}
 	if err := c.Close(); err != nil {
 		t.Error(err)

@@ -56,7 +56,7 @@ func crowd(tb testing.TB, s sluice.Store, l *bandwidth.Limiter, n int64) {
 		n -= cost
 		d, err := s.Decide(context.Background(), sluice.Request{Limit: l.Limit(), Key: key, Cost: cost, MaxWait: time.Hour})
 		if err != nil || !d.Allowed {
-			tb.Fatalf("%+v, %v", d, err)
+			tb.Fatalf("the crowd cannot wait: %+v, %v", d, err)
 		}
 	}
 }
@@ -94,11 +94,11 @@ func TestDeadlineFar(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if n, err := bandwidth.NewWriter(ctx, io.Discard, f).Write(buffer(500 * kB)); n != 500*kB || err != nil {
-			t.Errorf("%d, %v", n, err)
+			t.Errorf("the deadline has time for all bytes, but %d were written: %v", n, err)
 		}
 		n, err := bandwidth.NewWriter(ctx, io.Discard, f).Write(buffer(1 * mB))
 		if !errors.Is(err, context.DeadlineExceeded) || n < 500*kB || n > 530*kB {
-			t.Errorf("%d, %v", n, err)
+			t.Errorf("want a write that ends at its deadline after some 500,000 bytes, got %d, %v", n, err)
 		}
 	})
 }

@@ -289,7 +289,7 @@ func TestNoFlow(t *testing.T) {
 		for name, make := range movers {
 			began := time.Now()
 			if n, err := make(t.Context(), 1<<20, bandwidth.Flow{})(); n != 1<<20 || err != nil {
-				t.Errorf("%s: %d, %v", name, n, err)
+				t.Errorf("%s: moved %d bytes without a limit: %v", name, n, err)
 			}
 			if d := time.Since(began); d != 0 {
 				t.Errorf("%s: took %v", name, d)

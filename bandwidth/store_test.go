@@ -40,7 +40,7 @@ func TestPacingWhileTheStoreFails(t *testing.T) {
 		s := &failing{err: down}
 		l := limiter(t, bandwidth.Options{Store: s, Rate: sluice.PerSecond(1 * mB)})
 		if _, err := make(t.Context(), 1*kB, l.Flow(key))(); !errors.Is(err, down) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v, want the error of the store", name, err)
 		}
 		calls := 0
 		l = limiter(t, bandwidth.Options{Store: s, Rate: sluice.PerSecond(1 * mB), OnStoreError: func(_ context.Context, err error) error {
@@ -53,7 +53,7 @@ func TestPacingWhileTheStoreFails(t *testing.T) {
 		move := make(t.Context(), 1*kB, l.Flow(key))
 		for range 3 {
 			if n, err := move(); n != 1*kB || err != nil {
-				t.Errorf("%s: %d, %v", name, n, err)
+				t.Errorf("%s: moved %d bytes, want all: %v", name, n, err)
 			}
 		}
 		if calls != 3 {
@@ -63,7 +63,7 @@ func TestPacingWhileTheStoreFails(t *testing.T) {
 		l = limiter(t, bandwidth.Options{Store: s, Rate: sluice.PerSecond(1 * mB)})
 		var refused *bandwidth.RefusedError
 		if _, err := make(t.Context(), 1*kB, l.Flow(key))(); !errors.As(err, &refused) || refused.Reason != sluice.ReasonTableFull {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: a full table should refuse: %v", name, err)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func TestPacesByTheFallback(t *testing.T) {
 		var refused *bandwidth.RefusedError
 		_, err = make(t.Context(), 8*kB, limiter(t, bandwidth.Options{Store: s, Rate: rate}).Flow(key))()
 		if !errors.As(err, &refused) || refused.Reason != sluice.ReasonStoreError {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the fallback should refuse: %v", name, err)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func TestRefusedForNow(t *testing.T) {
 		l := limiter(t, bandwidth.Options{Store: s, Rate: sluice.PerSecond(1 * mB)})
 		began := time.Now()
 		if n, err := bandwidth.NewWriter(t.Context(), io.Discard, l.Flow(key)).Write(buffer(9)); n != 9 || err != nil {
-			t.Errorf("%d, %v", n, err)
+			t.Errorf("wrote %d bytes after the wait, want 9: %v", n, err)
 		}
 		if d := time.Since(began); d != 3*time.Second || s.calls != 4 {
 			t.Errorf("it took %v and %d calls", d, s.calls)

@@ -107,7 +107,7 @@ func TestFlowsStoreError(t *testing.T) {
 		f, _ := flowsOf(t, store, func(_ context.Context, err error) { reported = append(reported, err) }).Of(t.Context(), &v)
 		store.err = down
 		if _, err := bandwidth.NewWriter(t.Context(), io.Discard, f...).Write(make([]byte, 10)); !errors.Is(err, want) {
-			t.Errorf("%v: %v", fallback, err)
+			t.Errorf("fallback %v: the write returned %v, want %v", fallback, err, want)
 		}
 		if len(reported) != 1 || !errors.Is(reported[0], down) {
 			t.Errorf("%v: reported %v", fallback, reported)

@@ -26,7 +26,7 @@ func TestGateOptionsAreRefused(t *testing.T) {
 		{gate.Options{Share: sluice.Share{Of: -1, Parts: 1}}, "share is -1/1"},
 	} {
 		if _, err := gate.New(nil, c.o); err == nil || !strings.HasPrefix(err.Error(), "gate: Options.") || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v", c.o, err)
+			t.Errorf("options %+v: error %v, want one with %q", c.o, err, c.want)
 		}
 	}
 }
@@ -258,7 +258,7 @@ func TestGoneGivesAllBack(t *testing.T) {
 			t.Errorf("remaining after it left: %s: %v", got, n.err)
 		}
 		if errs := e.reported(); len(errs) > 0 {
-			t.Error(errs)
+			t.Errorf("the client that left caused errors: %v", errs)
 		}
 	})
 }

@@ -121,7 +121,7 @@ func TestDeciderErrors(t *testing.T) {
 		"KeyOptions.OnStoreError": {Store: store, Limits: limits, Key: key, OnStoreError: sluice.FallbackLocal},
 	} {
 		if _, err := grpclimit.NewKeyDecider(o); err == nil || !strings.HasPrefix(err.Error(), "grpclimit: ") || !strings.Contains(err.Error(), text) {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("want an error with %q, got %v", text, err)
 		}
 	}
 	p := must(policy.New(policy.Options{}))
@@ -131,7 +131,7 @@ func TestDeciderErrors(t *testing.T) {
 		"PolicyOptions.MaxWait": {Policy: p, Store: store, MaxWait: -time.Second},
 	} {
 		if _, err := grpclimit.NewPolicyDecider(o); err == nil || !strings.Contains(err.Error(), "grpclimit: "+text) {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("want an error with %q, got %v", text, err)
 		}
 	}
 	if d := keyed(sluice.TokenBucket{Rate: sluice.PerDay(1)}); d.Store() == nil || len(d.Policy().Rules()) != 1 {

@@ -199,7 +199,7 @@ func TestErrorsHaveTheirCall(t *testing.T) {
 	want(t, call(ctx, conn), codes.Canceled) // canceled
 	for range 2 {
 		if text := <-errs; text != create+": "+errStore.Error() {
-			t.Error(text)
+			t.Errorf("the error at the end of the call is %s", text)
 		}
 	}
 }

@@ -237,7 +237,7 @@ func TestPartErrors(t *testing.T) {
 	} {
 		_, err := grpclimit.NewKeyDecider(grpclimit.KeyOptions{Store: failing{}, Limits: []*sluice.Limit{perDay(1)}, Key: []policy.Part{part}})
 		if err == nil || !strings.HasPrefix(err.Error(), "grpclimit: KeyOptions") || !strings.Contains(err.Error(), text) {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("want an error with %q, got %v", text, err)
 		}
 	}
 }

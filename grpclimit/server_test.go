@@ -261,7 +261,7 @@ func TestServerOptions(t *testing.T) {
 		{Headers: httplimit.HeaderOptions{Jitter: -1}},
 	} {
 		if _, err := grpclimit.NewServer(d, o); err == nil || !strings.HasPrefix(err.Error(), "grpclimit: ServerOptions.") {
-			t.Errorf("%+v: %v", o, err)
+			t.Errorf("options %+v should be refused by field: %v", o, err)
 		}
 	}
 	if _, err := grpclimit.NewServer(nil, grpclimit.ServerOptions{}); err == nil {

@@ -100,7 +100,7 @@ func TestBansPassThrough(t *testing.T) {
 		banned := func(when string, want bool) {
 			t.Helper()
 			if d := h.decide(r); d.Allowed == want || want && d.Reason != sluice.ReasonBanned {
-				t.Errorf("%s: %+v", when, d)
+				t.Errorf("%s: banned should be %v: %+v", when, want, d)
 			}
 		}
 		banned("before", false)

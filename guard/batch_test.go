@@ -219,7 +219,7 @@ func TestForeignStateAmongShadows(t *testing.T) {
 		}
 	}
 	if st := s.Stats(); st.State != guard.StateClosed || st.Denied != 1 {
-		t.Errorf("%+v", st)
+		t.Errorf("want a closed breaker and one denial, got %+v", st)
 	}
 	rs[0].Shadow = false // the batch is one decision again
 	if err := s.DecideAll(t.Context(), rs, out); err != nil || !out[0].Degraded || !out[4].Degraded {

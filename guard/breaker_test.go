@@ -33,7 +33,7 @@ func TestOpensOnFailures(t *testing.T) {
 			t.Errorf("%d calls of the store, want 10", n)
 		}
 		if st := h.Stats(); st.Refused != 90 || st.Failed != 10 || st.Opened != 1 || st.Local != 100 || !errors.Is(st.Last, errBroken) {
-			t.Errorf("%+v", st)
+			t.Errorf("want 10 failures, one opening and 90 refused calls, got %+v", st)
 		}
 	})
 }
@@ -83,7 +83,7 @@ func TestOpensOnSilence(t *testing.T) {
 				}
 				pass(2 * time.Second) // all that was left behind returns
 				if st := h.Stats(); st.InFlight != 0 {
-					t.Errorf("%+v", st)
+					t.Errorf("calls are still in flight after all returned: %+v", st)
 				}
 			})
 		})
@@ -110,7 +110,7 @@ func TestOpensOnRatio(t *testing.T) {
 					pass(time.Millisecond)
 				}
 				if open := h.Stats().Opened > 0; open != c.open {
-					t.Errorf("%+v", h.Stats())
+					t.Errorf("the breaker should open: %v, got %+v", c.open, h.Stats())
 				}
 			})
 		})
@@ -170,7 +170,7 @@ func TestRecovery(t *testing.T) {
 						t.Errorf("closed %v after the fault: %+v", st.Since.Sub(mended), st)
 					}
 					if d := h.take(other, 1); d.Degraded {
-						t.Errorf("%+v", d)
+						t.Errorf("the fallback decided after the recovery: %+v", d)
 					}
 					wg.Wait()
 				})
@@ -258,7 +258,7 @@ func TestStragglers(t *testing.T) {
 		pass(4 * time.Second)
 		wg.Wait()
 		if st := h.Stats(); st.State != guard.StateClosed || st.Failed < 50 || st.Opened != 1 {
-			t.Errorf("%+v", st)
+			t.Errorf("late failures changed the closed breaker: %+v", st)
 		}
 	})
 }
@@ -270,11 +270,11 @@ func TestAPanicIsAFailure(t *testing.T) {
 			h := build(t, guard.Options{Inline: inline})
 			h.fake.set(func(context.Context) error { panic("no such slot") })
 			if d := h.take(other, 1); !d.Degraded {
-				t.Errorf("%+v", d)
+				t.Errorf("the store panicked, but the answer is its own: %+v", d)
 			}
 			var p *guard.PanicError
 			if st := h.Stats(); !errors.As(st.Last, &p) || p.Value != "no such slot" || len(p.Stack) == 0 || st.InFlight != 0 {
-				t.Errorf("%+v", st)
+				t.Errorf("want the panic as the last failure, got %+v", st)
 			}
 			if err := h.Reset(t.Context(), other, key); !errors.Is(err, sluice.ErrUnknownOutcome) {
 				t.Errorf("a reset: %v", err)
@@ -337,7 +337,7 @@ func TestAnswersPass(t *testing.T) {
 				}
 			}
 			if st := h.Stats(); st.State != guard.StateClosed || st.Failed > 0 || st.Answered != 90 || h.fake.calls.Load() != 90 {
-				t.Errorf("%v: %+v", want, st)
+				t.Errorf("error %v should count as an answer, got %+v", want, st)
 			}
 		})
 	}

@@ -21,7 +21,7 @@ func TestReservationsAcrossAnOutage(t *testing.T) {
 			t.Helper()
 			r, err := l.ReserveN(ctx, key, n, 0)
 			if err != nil || !r.OK() || r.Decision().Degraded != degraded {
-				t.Fatalf("%+v, %v", r, err)
+				t.Fatalf("reserving %d units: %+v, %v; want degraded %v", n, r, err, degraded)
 			}
 			return r
 		}
@@ -79,7 +79,7 @@ func TestLocalReservationInDebt(t *testing.T) {
 		r := sluice.Request{Limit: l, Key: key, Cost: 4, Floor: 9, MaxWait: time.Hour}
 		d := h.decide(r)
 		if !d.Allowed || d.Delay <= 0 || d.Limit != 10 {
-			t.Fatalf("%+v", d)
+			t.Fatalf("want a local reservation that waits, got %+v", d)
 		}
 		if err := h.Cancel(t.Context(), r.Charge(&d)); err != nil {
 			t.Fatal(err)

@@ -140,7 +140,7 @@ func TestInFlight(t *testing.T) {
 		began := time.Now()
 		for range 1000 {
 			if d := h.take(other, 1); !d.Degraded {
-				t.Fatalf("%+v", d)
+				t.Fatalf("a call above the cap reached the store: %+v", d)
 			}
 		}
 		if took := time.Since(began); took != 0 {
@@ -156,7 +156,7 @@ func TestInFlight(t *testing.T) {
 			t.Errorf("%d calls, want 4", n)
 		}
 		if st := h.Stats(); st.InFlight != 4 || st.Shed != 1002 || st.State != guard.StateClosed {
-			t.Errorf("%+v", st)
+			t.Errorf("want 4 calls in flight and 1002 shed, got %+v", st)
 		}
 		h.fake.set(nil)
 		close(release)
@@ -192,7 +192,7 @@ func TestCallersContext(t *testing.T) {
 					cancel()
 				}
 				if st := h.Stats(); st.State != guard.StateClosed || st.Failed != 0 || st.GivenUp != 50 || st.Last != nil {
-					t.Errorf("%+v", st)
+					t.Errorf("50 callers gave up, but the store counts as failing: %+v", st)
 				}
 			})
 		})
@@ -233,10 +233,10 @@ func TestCallersDeadlines(t *testing.T) {
 					}
 				}
 				if st := h.Stats(); st.State != guard.StateOpen || st.GivenUp != 10 || !errors.Is(st.Last, guard.ErrLate) {
-					t.Fatalf("%+v", st)
+					t.Fatalf("ten calls without an answer should open the breaker, got %+v", st)
 				}
 				if d, err := hasty(); err != nil || !d.Degraded {
-					t.Errorf("%+v, %v", d, err)
+					t.Errorf("after the breaker opened: %+v, %v; want a fallback", d, err)
 				}
 				h.fake.set(nil)
 				pass(600 * time.Millisecond)
@@ -263,7 +263,7 @@ func TestCallersDeadlinesAmongOthers(t *testing.T) {
 			synctest.Wait()
 			h.fake.set(nil)
 			if d, err := h.Decide(t.Context(), sluice.Request{Limit: other, Cost: 1}); err != nil || d.Degraded {
-				t.Fatalf("%+v, %v", d, err)
+				t.Fatalf("a call of a working store: %+v, %v", d, err)
 			}
 			if err := <-left; !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatal(err)
@@ -271,7 +271,7 @@ func TestCallersDeadlinesAmongOthers(t *testing.T) {
 			cancel()
 		}
 		if st := h.Stats(); st.State != guard.StateClosed || st.Failed != 0 || st.GivenUp != 50 || st.Last != nil {
-			t.Errorf("%+v", st)
+			t.Errorf("50 callers left, but the store counts as failing: %+v", st)
 		}
 	})
 }
@@ -300,12 +300,12 @@ func TestCallersThatLeaveShowAFailingStore(t *testing.T) {
 					}
 				}
 				if st := h.Stats(); (st.State == guard.StateOpen) != c.open || st.GivenUp != 10 {
-					t.Errorf("%+v", st)
+					t.Errorf("the breaker should be open: %v, got %+v", c.open, h.Stats())
 				}
 				pass(50 * time.Millisecond) // what was left behind has a deadline too
 				synctest.Wait()
 				if st := h.Stats(); st.InFlight != 0 {
-					t.Errorf("%+v", st)
+					t.Errorf("calls that were left are in flight after their deadline: %+v", st)
 				}
 			})
 		})
@@ -341,7 +341,7 @@ func TestContextOfCall(t *testing.T) {
 		defer cancel()
 		for range 3 {
 			if d, err := h.Decide(caller, sluice.Request{Limit: other, Key: key, Cost: 1}); err != nil || !d.Degraded {
-				t.Fatalf("%+v, %v", d, err)
+				t.Fatalf("a call that fails: %+v, %v; want a fallback", d, err)
 			}
 		}
 		if seen != 3 {

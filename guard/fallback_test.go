@@ -149,7 +149,7 @@ func TestRetryAfterOfDenied(t *testing.T) {
 		h.outage()
 		d := h.take(other, 1)
 		if d.RetryAfter < 10*time.Second || d.RetryAfter > 20*time.Second {
-			t.Fatalf("%+v", d)
+			t.Fatalf("want a retry within 10 to 20 seconds, got %+v", d)
 		}
 		h.fake.set(nil)
 		pass(d.RetryAfter - time.Microsecond)
@@ -177,7 +177,7 @@ func TestFallbackChecks(t *testing.T) {
 		} {
 			var bad *sluice.RequestError
 			if d, err := h.Decide(t.Context(), r); !errors.As(err, &bad) || d != (sluice.Decision{}) {
-				t.Errorf("%+v: %+v, %v", r, d, err)
+				t.Errorf("invalid request %+v: %+v, %v; want an error and no decision", r, d, err)
 			}
 			if err := h.DecideAll(t.Context(), []sluice.Request{{Limit: other}, r}, make([]sluice.Decision, 2)); !errors.As(err, &bad) {
 				t.Errorf("in a batch: %+v: %v", r, err)
@@ -203,11 +203,11 @@ func TestNoLocal(t *testing.T) {
 	for _, l := range []*sluice.Limit{bucket, window} {
 		d, err := s.Decide(t.Context(), sluice.Request{Limit: l, Key: key, Cost: 3})
 		if err != nil || !d.Allowed || !d.Degraded || d.Limit != l.Capacity() {
-			t.Errorf("%v: %+v, %v", l, d, err)
+			t.Errorf("%v without a local store: %+v, %v; want it allowed with its whole capacity", l, d, err)
 		}
 	}
 	if st := s.Stats(); st.Allowed != 2 || st.Local != 0 {
-		t.Errorf("%+v", st)
+		t.Errorf("want two requests allowed and none local, got %+v", st)
 	}
 }
 
@@ -248,7 +248,7 @@ func TestSetFallback(t *testing.T) {
 		go func() {
 			for range 1000 {
 				if d := h.take(other, 1); !d.Degraded {
-					t.Errorf("%+v", d)
+					t.Errorf("the store decided in an outage: %+v", d)
 				}
 			}
 			close(done)

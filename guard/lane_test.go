@@ -97,7 +97,7 @@ func (c *cluster) both(first, second string) [2]bool {
 		{Limit: other, Key: sluice.StringKey(first), Cost: 1}, {Limit: other, Key: sluice.StringKey(second), Cost: 1},
 	}, out[:])
 	if err != nil || !out[0].Allowed || !out[1].Allowed {
-		c.Fatalf("%+v, %v", out, err)
+		c.Fatalf("a batch should pass: %+v, %v", out, err)
 	}
 	return [2]bool{!out[0].Degraded, !out[1].Degraded}
 }
@@ -301,7 +301,7 @@ func TestSplitBatchFails(t *testing.T) {
 			{Limit: few, Key: sluice.StringKey("b"), Cost: 4}, {Limit: few, Key: sluice.StringKey("a"), Cost: 1}, {Limit: few, Key: sluice.StringKey("c"), Cost: 1},
 		}, out)
 		if err != nil || out[2] != denied || !out[0].Allowed || !out[1].Allowed || !out[1].Degraded {
-			t.Errorf("%+v, %v", out, err)
+			t.Errorf("want the stored denial and fallbacks for the rest, got %+v, %v", out, err)
 		}
 		c.sharded.fake.set(nil)
 		d := c.decide(sluice.Request{Limit: few, Key: sluice.StringKey("b"), Peek: true})
@@ -346,11 +346,11 @@ func TestShardThatIsGone(t *testing.T) {
 			c.stored("d")
 		}
 		if c.State() != guard.StateOpen {
-			t.Fatal(c.State())
+			t.Fatalf("the failing shard left the breaker %v, want open", c.State())
 		}
 		pass(2 * time.Minute)
 		if st := c.Stats(); c.State() != guard.StateClosed || st.Failing != 0 || len(c.Failing()) != 0 {
-			t.Errorf("%v, %+v", c.State(), st)
+			t.Errorf("a shard that is gone still counts as failing: %v, %+v", c.State(), st)
 		}
 	})
 }

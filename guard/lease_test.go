@@ -52,12 +52,12 @@ func TestLeaseOfTheStore(t *testing.T) {
 					for _, l := range mine {
 						h.fake.set(broken)
 						if d := h.renew(l, true); d.Limit != 4 || d.ResetAfter != 10*time.Second {
-							t.Errorf("%+v", d)
+							t.Errorf("a renewed lease of the store: %+v, want its limit of 4 and its whole time", d)
 						}
 					}
 				}
 				if st := h.Stats(); st.Held != 15 || st.Leases != 3 {
-					t.Errorf("%+v", st)
+					t.Errorf("want 3 leases, held 15 times, got %+v", st)
 				}
 				if n := held(t, h.fake.Store, leases); n != 0 {
 					t.Fatalf("%d are held in the store, want 0: their time to live has ended", n)
@@ -101,7 +101,7 @@ func TestLeaseOfTheStoreDenied(t *testing.T) {
 		pass(5 * time.Second)
 		h.fake.set(heedful)
 		if d := h.renew(mine, true); d.ResetAfter > 5*time.Second {
-			t.Errorf("%+v", d)
+			t.Errorf("a lease is held for longer than the store holds it: %+v", d)
 		}
 		pass(4900 * time.Millisecond)
 		h.renew(mine, true)
@@ -136,10 +136,10 @@ func TestLeaseLost(t *testing.T) {
 		}
 		r := sluice.Request{Limit: leases, Key: key, Cost: 4, Member: 1}
 		if d, err := h.fake.Store.Decide(t.Context(), r); err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
+			t.Fatalf("taking what was reset: %+v, %v", d, err)
 		}
 		if d, err := mine.Renew(t.Context()); !errors.Is(err, sluice.ErrLeaseLost) || d.Degraded {
-			t.Errorf("%+v, %v", d, err)
+			t.Errorf("renewing a lost lease: %+v, %v; want ErrLeaseLost from the store", d, err)
 		}
 		if n := h.Stats().Leases; n != 0 {
 			t.Errorf("%d leases are remembered, want 0", n)
@@ -208,7 +208,7 @@ func TestLeaseTakenAgain(t *testing.T) {
 			t.Errorf("releasing it: %v, and %d calls of the store", err, h.fake.calls.Load()-calls)
 		}
 		if st := h.Stats(); st.Leases != 0 {
-			t.Errorf("%+v", st)
+			t.Errorf("leases are remembered after their release: %+v", st)
 		}
 	})
 }
@@ -328,7 +328,7 @@ func TestLeasesInBatches(t *testing.T) {
 		h.fake.set(broken)
 		batch(true)
 		if st := h.Stats(); st.Held != 3 {
-			t.Errorf("%+v", st)
+			t.Errorf("want 3 leases held in the outage, got %+v", st)
 		}
 		// New leases, from the fallback.
 		out = out[:2]
@@ -397,7 +397,7 @@ func TestLeasesAreBounded(t *testing.T) {
 			t.Helper()
 			for m := from; m <= to; m++ {
 				if d := h.decide(sluice.Request{Limit: many, Key: key, Cost: 1, Member: m}); !d.Allowed {
-					t.Fatalf("%+v", d)
+					t.Fatalf("member %d of 10,000 was denied: %+v", m, d)
 				}
 			}
 		}
@@ -409,7 +409,7 @@ func TestLeasesAreBounded(t *testing.T) {
 		h.fake.set(broken)
 		take(1, 300)
 		if st := h.Stats(); st.Held != 100 || st.Allowed < 200 {
-			t.Errorf("%+v", st)
+			t.Errorf("want 100 leases held and the rest allowed, got %+v", st)
 		}
 		pass(11 * time.Second)
 		h.recovery()
@@ -486,12 +486,12 @@ func TestLeaseInDoubtTakenAgain(t *testing.T) {
 		r := sluice.Request{Limit: leases, Key: key, Cost: 1, Member: 7}
 		h.fake.set(slow(100 * time.Millisecond))
 		if d := h.decide(r); d.Allowed {
-			t.Errorf("%+v", d)
+			t.Errorf("a late answer was used: %+v", d)
 		}
 		pass(200 * time.Millisecond)
 		h.fake.set(nil)
 		if d := h.decide(r); !d.Allowed || d.Degraded {
-			t.Errorf("%+v", d)
+			t.Errorf("the store should give the lease to its member: %+v", d)
 		}
 		pass(6 * time.Second)
 		if n := held(t, h.fake.Store, leases); n != 1 {
@@ -508,7 +508,7 @@ func TestLeaseInDoubtAmongTooMany(t *testing.T) {
 		for member := range uint64(2) {
 			r.Member = member + 1
 			if d := h.decide(r); !d.Allowed || d.Degraded {
-				t.Fatalf("%+v", d)
+				t.Fatalf("member %d should get a lease of the store: %+v", r.Member, d)
 			}
 		}
 		r.Member = 2

@@ -79,6 +79,6 @@ func TestFlapping(t *testing.T) {
 		runtime.Gosched()
 	}
 	if st := h.Stats(); st.Opened == 0 || st.Local == 0 || st.Answered == 0 {
-		t.Errorf("%+v", st)
+		t.Errorf("the store did not come and go: %+v", st)
 	}
 }

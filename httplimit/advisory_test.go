@@ -212,7 +212,7 @@ func TestFilesAreChecked(t *testing.T) {
 		}
 		if _, err := httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: p, Store: &recordingStore{}}); err == nil ||
 			!strings.HasPrefix(err.Error(), `httplimit: rule "r": WhenLimited.File: `) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", file, err)
+			t.Errorf("file %q should be refused with the rule's name, got %v", file, err)
 		}
 	}
 }
@@ -401,7 +401,7 @@ func TestRejection(t *testing.T) {
 		send(t, s, get("/"))
 		got := send(t, s, get("/"))
 		if got.status != c.want.status || c.want.body != "" && got.body != c.want.body || got.header.Get("Retry-After") != "3599" {
-			t.Errorf("%s: %+v", c.name, got)
+			t.Errorf("%s: the refusal is %+v, want %+v", c.name, got, c.want)
 		}
 		for name, lines := range c.want.header {
 			if got.header.Get(name) != lines[0] {
@@ -425,7 +425,7 @@ func TestRejectionWithoutItsFile(t *testing.T) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, get("/"))
 	if w.Code != 429 || w.Header().Get("Content-Type") != "application/problem+json" {
-		t.Errorf("%d %v", w.Code, w.Header())
+		t.Errorf("without its file the refusal is %d %v, want a problem document with 429", w.Code, w.Header())
 	}
 	if len(reported) != 1 || !errors.Is(reported[0], fs.ErrNotExist) || !strings.HasPrefix(reported[0].Error(), `httplimit: rule "r": WhenLimited.File: `) {
 		t.Errorf("reported %q", reported)
@@ -445,7 +445,7 @@ func TestListedIsForbidden(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, get("/", "X-User: "+user))
 		if w.Code != want || strings.Contains(w.Body.String(), user) {
-			t.Errorf("%s: %d %s", user, w.Code, w.Body)
+			t.Errorf("user %s: %d %s, want %d without the key", user, w.Code, w.Body, want)
 		}
 	}
 }

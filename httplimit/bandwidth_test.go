@@ -265,7 +265,7 @@ func TestBandwidthFlush(t *testing.T) {
 	in := bufio.NewReader(res.Body)
 	for i := range 3 {
 		if line, err := in.ReadString('\n'); line != fmt.Sprintf("event %d\n", i) || err != nil {
-			t.Fatalf("%q, %v", line, err)
+			t.Fatalf("event %d should arrive at once, got %q, %v", i, line, err)
 		}
 		next <- struct{}{}
 	}
@@ -323,7 +323,7 @@ func TestBandwidthHijacked(t *testing.T) {
 	}
 	began := time.Now()
 	if n, err := io.Copy(io.Discard, in); n != size || err != nil {
-		t.Errorf("%d, %v", n, err)
+		t.Errorf("%d bytes came down, want all: %v", n, err)
 	}
 	if took := time.Since(began); took < 180*time.Millisecond {
 		t.Errorf("down took %v", took)
@@ -361,7 +361,7 @@ func TestBandwidthDeadline(t *testing.T) {
 		return err
 	})
 	if n, err := io.Copy(io.Discard, body); n != size || err != nil {
-		t.Errorf("%d, %v", n, err)
+		t.Errorf("pacing used up the deadline: %d bytes, %v", n, err)
 	}
 	if err := <-done; err != nil {
 		t.Errorf("a client that reads: %v", err)

@@ -64,7 +64,7 @@ func FuzzBodyTemplate(f *testing.F) {
 			t.Errorf("the header %q became %q; want %q", text, got, want)
 		}
 		if strings.ContainsAny(w.Header().Get("X-Text"), "\r\n") || w.Code != http.StatusTooManyRequests {
-			t.Errorf("%d %v", w.Code, w.Header())
+			t.Errorf("the refusal has status %d and headers %v", w.Code, w.Header())
 		}
 	})
 }

@@ -91,7 +91,7 @@ func TestClaimsOfTheProgram(t *testing.T) {
 		policy.Rule{Name: "user", Key: []policy.Part{policy.Claim("sub"), policy.Header("X-Plan")}, Limits: hourly(1)})
 	for i, lines := range [][]string{{bearer(`{"sub":"alice"}`)}, {bearer(`{"sub":"bob"}`)}, {bearer(`{"sub":"bob"}`), "X-Plan: free"}} {
 		if v := d.Decide(get("/", lines...)); v.Allowed() != (i != 1) {
-			t.Errorf("%q: %v", lines, v)
+			t.Errorf("request %d with %q: %v, want only the second denied", i, lines, v)
 		}
 	}
 }

@@ -170,7 +170,7 @@ func TestTrustedProxyRanges(t *testing.T) {
 				t.Errorf("%q: got error %v; want one with %q", c.text, err, c.problem)
 			}
 		case err != nil:
-			t.Errorf("%q: %v", c.text, err)
+			t.Errorf("proxies %q were refused: %v", c.text, err)
 		case got[0].String() != c.want:
 			t.Errorf("%q: got %v; want %v", c.text, got[0], c.want)
 		}

@@ -31,7 +31,7 @@ func TestFunctionsReturnZero(t *testing.T) {
 	for name, d := range map[string]*httplimit.Decider{"rules": byRules, "key": byKey} {
 		for range 3 {
 			if v := d.Decide(get("/")); !v.Allowed() || v.Tightest.Remaining != 1 {
-				t.Errorf("%s: %v", name, &v)
+				t.Errorf("%s: a request that costs zero took units: %v", name, &v)
 			}
 		}
 	}

@@ -285,7 +285,7 @@ func TestCountsWithAllAlgorithms(t *testing.T) {
 		clock := int64(1e6)
 		store := storeAt(t, &clock)
 		h := limited(t, store, a, httplimit.Options{
-			Counts: func(int) bool { return false }, OnError: func(_ *http.Request, err error) { t.Errorf("%v: %v", a, err) },
+			Counts: func(int) bool { return false }, OnError: func(_ *http.Request, err error) { t.Errorf("%v: unexpected error: %v", a, err) },
 		}, func(http.ResponseWriter, *http.Request) { clock += 1000 })
 		for range 5 {
 			if got := status(h); got != 200 {

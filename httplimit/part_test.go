@@ -106,7 +106,7 @@ func routeOf(t *testing.T, patterns ...string) policy.Part {
 func TestRouteOf(t *testing.T) {
 	for want, patterns := range map[string][]string{"has no pattern": nil, `pattern "/a"`: {"/a", "/a"}} {
 		if _, err := httplimit.RouteOf(patterns...); err == nil || !strings.HasPrefix(err.Error(), "httplimit: RouteOf") || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", patterns, err)
+			t.Errorf("patterns %q: error %v, want one with %q", patterns, err, want)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func TestTheClientIsThePeer(t *testing.T) {
 	}
 	for _, rate := range []string{"", "100", "0/m", "-1/m"} {
 		if _, err := httplimit.PerClient(rate); err == nil || !strings.HasPrefix(err.Error(), "httplimit: PerClient: ") {
-			t.Errorf("%q: %v", rate, err)
+			t.Errorf("rate %q: %v, want an error of PerClient", rate, err)
 		}
 	}
 }

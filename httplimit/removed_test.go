@@ -126,7 +126,7 @@ func TestHostIsOneValue(t *testing.T) {
 			r.ProtoMajor, r.Header["Host"] = 2, []string{c.beside}
 		}
 		if v := d.Decide(r); (v.Refused != nil) != c.refused || !c.refused && seen != "api.example.com" {
-			t.Errorf("%+v: %q, %v", c, seen, v.Refused)
+			t.Errorf("%+v: the header Host was seen as %q, refusal %v", c, seen, v.Refused)
 		}
 	}
 	// Two spellings of one host are one key for a limiter without rules too.
@@ -138,7 +138,7 @@ func TestHostIsOneValue(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Host = host
 		if v := k.Decide(r); v.Allowed() != (i == 0) {
-			t.Errorf("%s: %s", host, v.String())
+			t.Errorf("%s is another key than api.example.com: %s", host, v.String())
 		}
 	}
 }

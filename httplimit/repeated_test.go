@@ -171,7 +171,7 @@ func TestProblemOfRepeatedParts(t *testing.T) {
 	d := ruled(t, &recordingStore{}, httplimit.PolicyOptions{}, policy.Rule{Name: "r", Key: []policy.Part{policy.Query("k")}, Limits: hourly(1)})
 	v := d.Decide(get("/?k=1&k=2"))
 	if p := denial.NewProblem(&v); p.Status != http.StatusBadRequest || !strings.Contains(p.Detail, "several values") || !strings.Contains(p.Detail, " k,") {
-		t.Errorf("%+v", p)
+		t.Errorf("the problem does not name part k and its several values: %+v", p)
 	}
 }
 
@@ -242,6 +242,6 @@ func TestServicesSeeWhatRulesRead(t *testing.T) {
 func TestProblemOfAnUnclearToken(t *testing.T) {
 	v := policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonRepeatedKey, Missing: &policy.Part{Source: policy.FromClaim, Name: "sub"}}
 	if p := denial.NewProblem(&v); !strings.Contains(p.Detail, "Remedy: send one Authorization header, with Bearer and one token of three parts in base64url, without = or spaces.") {
-		t.Error(p.Detail)
+		t.Errorf("the detail does not say which token would be read: %s", p.Detail)
 	}
 }

@@ -30,7 +30,7 @@ func TestReportedSizes(t *testing.T) {
 	d := ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{}, policy.Rule{Name: "bytes", Key: []policy.Part{policy.Global()}, Limits: hourly(1000), Cost: policy.Cost{Source: policy.CostRequestBytes, Max: 1000}})
 	q := reported("/", "Content-Length: 110")
 	if _, v := d.DecideReport(t.Context(), q); len(v.Results) != 1 || v.Results[0].Request.Cost != 110 {
-		t.Errorf("%+v", v)
+		t.Errorf("a report of 110 bytes should cost 110: %+v", v)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestReportsKeepTheEscapesOfPaths(t *testing.T) {
 		policy.Rule{Name: "one", Match: policy.Match{Paths: []string{"/users/*"}}, Limits: hourly(1)})
 	for i, target := range []string{"/users/a%2F<", "/users/a%2fb", "/users/a%2F|", "/users/\"%2F", "/users/[%2F]", "/users/é%2F", "/users/x?a=%2F", "/./users/a"} {
 		if _, v := d.DecideReport(t.Context(), reported(target)); v.Allowed() != (i == 0) || len(v.Results) != 1 {
-			t.Errorf("%s: %v", target, v.String())
+			t.Errorf("path %s: %v, want only the first allowed, by the rule", target, v.String())
 		}
 	}
 	for target, want := range map[string]string{
@@ -230,7 +230,7 @@ func TestReportsOfClients(t *testing.T) {
 		r, v := d.DecideReport(t.Context(), q)
 		_, remove := d.PassedHeaders(r, &v)
 		if !c.marked && (len(store.decided) != 1 || store.decided[0].Key.Text() != c.want) || v.Allowed() == c.marked {
-			t.Errorf("%+v: %v %s", c, store.decided, v.String())
+			t.Errorf("%+v: the store decided %v: %s", c, store.decided, v.String())
 		}
 		if forged := len(c.lines) == 2 && !c.marked; forged != slices.Contains(remove, "Sluice-Marked") {
 			t.Errorf("%+v: removes %q", c, remove)

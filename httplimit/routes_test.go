@@ -207,7 +207,7 @@ func TestRulesMatchWhatReachesTheirHandlers(t *testing.T) {
 			if v := d.Decide(r); v.Allowed() == want {
 				allowed++
 			} else if target != "/public%2fx" {
-				t.Errorf("%s: %s: %s", name, target, v.String())
+				t.Errorf("%s: a rule does not match %s as its handler does: %s", name, target, v.String())
 			}
 		}
 	}

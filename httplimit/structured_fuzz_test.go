@@ -105,11 +105,11 @@ func FuzzStructuredFields(f *testing.F) {
 		))
 		policies, err := parseList(h.Get("RateLimit-Policy"))
 		if err != nil {
-			t.Fatalf("%s: %v", h.Get("RateLimit-Policy"), err)
+			t.Fatalf("RateLimit-Policy %s is not a list: %v", h.Get("RateLimit-Policy"), err)
 		}
 		limits, err := parseList(h.Get("RateLimit"))
 		if err != nil {
-			t.Fatalf("%s: %v", h.Get("RateLimit"), err)
+			t.Fatalf("RateLimit %s is not a list: %v", h.Get("RateLimit"), err)
 		}
 		if len(policies) != 2 || len(limits) != 1 || limits[0].name != policies[0].name {
 			t.Fatalf("got %v and %v", policies, limits)

@@ -66,12 +66,12 @@ func sendRaw(t *testing.T, s *httptest.Server, targets []string) []string {
 		}
 		res, err := http.ReadResponse(in, nil)
 		if err != nil {
-			t.Fatalf("%q: %v", target, err)
+			t.Fatalf("no response to target %q: %v", target, err)
 		}
 		body, err := io.ReadAll(res.Body)
 		res.Body.Close()
 		if err != nil {
-			t.Fatalf("%q: %v", target, err)
+			t.Fatalf("the body for target %q ends early: %v", target, err)
 		}
 		if res.StatusCode == http.StatusOK {
 			bodies[i] = string(body)
@@ -214,7 +214,7 @@ func FuzzProxies(f *testing.F) {
 		ranges, err := httplimit.ParseProxies(text)
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "httplimit: ") {
-				t.Fatalf("%q: %v", text, err)
+				t.Fatalf("proxies %q: the error %v does not begin with the package", text, err)
 			}
 			return
 		}
@@ -288,7 +288,7 @@ func TestTargetsWithoutPath(t *testing.T) {
 			want = "HTTP/1.1 200 "
 		}
 		if err != nil || !strings.HasPrefix(string(answer), want) {
-			t.Errorf("%s: %q, %v", target, answer, err)
+			t.Errorf("target %s got %q, %v; want %q", target, answer, err, want)
 		}
 	}
 	if len(reached) != 1 {

@@ -46,7 +46,7 @@ func TestBatchesAreLocalWithUnitsInHand(t *testing.T) {
 		for range 200 {
 			out, called := s.decideAll(sluice.Request{Cost: 1}, sluice.Request{Key: other, Cost: 2})
 			if !out[0].Allowed || !out[1].Allowed {
-				t.Fatalf("%+v", out)
+				t.Fatalf("a batch with enough units was denied: %+v", out)
 			}
 			if called {
 				calls++
@@ -355,7 +355,7 @@ func TestSettleLongAfterTheCharge(t *testing.T) {
 		s.take(1000, ms) // and the bucket is full all the time
 		now, calledNow := s.request(r)
 		if called || calledNow || !old.Allowed || !now.Allowed {
-			s.Fatalf("%v %+v, %v %+v", called, old, calledNow, now)
+			s.Fatalf("two charges should be local and allowed: called %v %+v, called %v %+v", called, old, calledNow, now)
 		}
 		before := s.stats().Unreported
 		if err := s.store.Settle(context.Background(), r.Charge(&old), 1); err != nil {

@@ -80,7 +80,7 @@ func TestCreditEqualToTheLimit(t *testing.T) {
 		for range 4000 {
 			began := time.Now()
 			if d, _ := s.request(sluice.Request{Cost: 1}); !d.Allowed {
-				t.Fatalf("%+v", d)
+				t.Fatalf("a request within the credit was denied: %+v", d)
 			}
 			if time.Since(began) > 0 {
 				waited++

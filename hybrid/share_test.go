@@ -152,7 +152,7 @@ func TestGuardDecidesLocally(t *testing.T) {
 			t.Fatalf("the breaker is %v", g.State())
 		}
 		if d, err := g.Decide(context.Background(), sluice.Request{Limit: s.limit, Key: key, Cost: 1}); err != nil || !d.Allowed || d.Degraded {
-			t.Errorf("%+v, %v", d, err)
+			t.Errorf("the breaker is open, but a local decision should still be allowed: %+v, %v", d, err)
 		}
 	})
 }

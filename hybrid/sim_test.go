@@ -46,7 +46,7 @@ func seeds(t *testing.T, n uint64) (first, count uint64) {
 		}
 		i, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("%s is not a number: %v", name, err)
 		}
 		return i
 	}

@@ -161,10 +161,10 @@ func TestHotKeysAreGranted(t *testing.T) {
 		}
 		st := s.stats()
 		if st.Local < 20_000 || st.Local+st.Exact+st.Cached != 21_000 || st.Keys != 1 || st.GrantSize < 500 {
-			t.Errorf("%+v", st)
+			t.Errorf("nearly all 21,000 decisions should be local: %+v", st)
 		}
 		if k := s.store.Keys(5); len(k) != 1 || k[0].Key != key || k[0].Holders != 1 || k[0].Unspent == 0 || k[0].Age <= 0 {
-			t.Errorf("%+v", k)
+			t.Errorf("want one granted key with its unspent units, got %+v", k)
 		}
 	})
 }
@@ -224,7 +224,7 @@ func TestDenialsAreKept(t *testing.T) {
 					t.Errorf("called %v: %+v", called, d)
 				}
 				if !called && (d.Allowed || d.RetryAfter <= 0 || d.Limit != 1000 || d.Reason != sluice.ReasonLimited) {
-					t.Errorf("%+v", d)
+					t.Errorf("the kept denial should have its wait and limit: %+v", d)
 				}
 			})
 		})
@@ -291,7 +291,7 @@ func TestIdleUnitsReturn(t *testing.T) {
 			t.Errorf("%d units are still in hand", n)
 		}
 		if st := s.stats(); st.Returned == 0 || st.Unspent != 0 || st.Unreported != 0 {
-			t.Errorf("%+v", st)
+			t.Errorf("want all units returned and reported, got %+v", st)
 		}
 		before := s.exchanges()
 		pass(time.Minute)

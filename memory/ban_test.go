@@ -24,7 +24,7 @@ func TestBannedKeysAreBounded(t *testing.T) {
 		t.Helper()
 		d, err := s.Decide(t.Context(), sluice.Request{Limit: l, Key: key(i), Cost: 2, Ban: ban})
 		if err != nil || d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
+			t.Fatalf("key %d has too few units, so a denial is due: %+v, %v", i, d, err)
 		}
 	}
 	for i := range keys {
@@ -38,7 +38,7 @@ func TestBannedKeysAreBounded(t *testing.T) {
 	}
 	page, err := s.ListBans(t.Context(), sluice.BanQuery{Most: 1000})
 	if err != nil || page.Next != "" {
-		t.Fatalf("%d, %q, %v", len(page.Bans), page.Next, err)
+		t.Fatalf("all listed bans should be on one page: got %d, next %q, %v", len(page.Bans), page.Next, err)
 	}
 	st := s.Stats()
 	if n := int64(len(page.Bans)); n < 100 || n+st.Unlisted != keys {
@@ -64,7 +64,7 @@ func TestBannedKeysAreBounded(t *testing.T) {
 	checkInvariants(t, s)
 	denied(0)
 	if page, err := s.ListBans(t.Context(), sluice.BanQuery{}); err != nil || len(page.Bans) != 1 || page.Bans[0].Key != key(0) {
-		t.Errorf("%+v, %v", page, err)
+		t.Errorf("only the new ban should be listed: %+v, %v", page, err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -86,7 +86,7 @@ func TestLongWaitsAreClamped(t *testing.T) {
 	for want := range 2 {
 		d, err := s.Take(t.Context(), l, sluice.StringKey("k"), 5000)
 		if err != nil || d.Allowed == (want == 1) || d.ResetAfter != translate.Duration(1<<62) || want == 1 && d.RetryAfter != translate.Duration(1<<62) {
-			t.Errorf("%+v, %v", d, err)
+			t.Errorf("want the longest duration as wait, got %+v, %v", d, err)
 		}
 	}
 }

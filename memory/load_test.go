@@ -223,7 +223,7 @@ func TestALimitWithoutStatesGetsOne(t *testing.T) {
 	}
 	loaded := load(t, file.Bytes(), Options{Clock: func() int64 { return now }})
 	if d := peek(t, loaded, early, numbered(1)); d.Remaining != 3 {
-		t.Errorf("%+v", d)
+		t.Errorf("7 of 10 units were saved as taken, but the loaded state is %+v", d)
 	}
 }
 

@@ -27,7 +27,7 @@ func load(tb testing.TB, file []byte, o Options) *Store {
 	tb.Helper()
 	s, report, err := Load(bytes.NewReader(file), o)
 	if err != nil || report.Incomplete {
-		tb.Fatalf("%+v, %v", report, err)
+		tb.Fatalf("the file did not load completely: %+v, %v", report, err)
 	}
 	checkInvariants(tb, s)
 	if n := s.Stats().Keys; n != report.States {
@@ -131,7 +131,7 @@ func TestSavesUnderLoad(t *testing.T) {
 	one := func(i, k int) {
 		d, err := s.Take(t.Context(), lawLimits[i], numbered(k), 1)
 		if err != nil || !d.Allowed {
-			t.Errorf("%+v, %v", d, err)
+			t.Errorf("a unit of a key with enough of them: %+v, %v", d, err)
 			return
 		}
 		mu.Lock()
@@ -337,7 +337,7 @@ func TestDamagedFiles(t *testing.T) {
 		t.Helper()
 		_, _, err := Load(bytes.NewReader(file), o)
 		if !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrForeign) {
-			t.Fatalf("%s %d: %v", what, at, err)
+			t.Fatalf("%s %d: Load returned %v, want ErrDamaged or ErrForeign", what, at, err)
 		}
 	}
 	for n := range file {
@@ -382,7 +382,7 @@ func TestDamagedTails(t *testing.T) {
 		t.Helper()
 		loaded, report, err := Load(bytes.NewReader(file), o)
 		if err != nil || report.Incomplete != incomplete {
-			t.Fatalf("%s %d: %+v, %v", what, at, report, err)
+			t.Fatalf("%s %d: Load reports %+v, %v; want incomplete %v", what, at, report, err, incomplete)
 		}
 		checkInvariants(t, loaded)
 		for k := range 40 {

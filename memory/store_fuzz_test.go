@@ -125,7 +125,7 @@ func (p *player) step() {
 		r := p.request()
 		got, err := p.store.Decide(ctx, r)
 		if err != nil {
-			p.Fatalf("%+v: %v", r, err)
+			p.Fatalf("request %+v failed: %v", r, err)
 		}
 		p.same(got, p.model.decide(&r), "request", r)
 		p.remember(r, got)
@@ -139,7 +139,7 @@ func (p *player) step() {
 		}
 		got := make([]sluice.Decision, len(rs))
 		if err := p.store.DecideAll(ctx, rs, got); err != nil {
-			p.Fatalf("%+v: %v", rs, err)
+			p.Fatalf("batch %+v failed: %v", rs, err)
 		}
 		allowed := true
 		for i, want := range p.model.decideAll(rs) {

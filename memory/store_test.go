@@ -42,7 +42,7 @@ func TestMemoryOptionsAreRefused(t *testing.T) {
 		s, err := memory.New(c.options)
 		switch {
 		case c.problem == "" && err != nil:
-			t.Errorf("%+v: %v", c.options, err)
+			t.Errorf("valid options %+v were refused: %v", c.options, err)
 		case c.problem != "" && (err == nil || !strings.HasPrefix(err.Error(), "memory: ") || !strings.Contains(err.Error(), c.problem)):
 			t.Errorf("%+v: got %v, want %q", c.options, err, c.problem)
 		}
@@ -62,7 +62,7 @@ func TestDefaultClock(t *testing.T) {
 	var err error
 	for range 10 {
 		if d, err = s.Decide(t.Context(), sluice.Request{Limit: l, Key: sluice.StringKey("k"), Cost: 1}); err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
+			t.Fatalf("the limit has units left, but denied: %+v, %v", d, err)
 		}
 	}
 	if at := time.UnixMicro(d.Receipt.At); time.Since(at) > time.Minute || time.Until(at) > time.Minute {
@@ -111,7 +111,7 @@ func TestNewLimiter(t *testing.T) {
 		t.Errorf("the limit is %v", got)
 	}
 	if d, err := l.AllowN(t.Context(), sluice.StringKey("key"), 3); err != nil || !d.Allowed || d.Remaining != 0 {
-		t.Errorf("%+v, %v", d, err)
+		t.Errorf("all 3 units should be there: %+v, %v", d, err)
 	}
 	var bad *sluice.RateError
 	if _, err := memory.NewLimiter("often"); !errors.As(err, &bad) {

@@ -192,7 +192,7 @@ func TestSameNumbersAgain(t *testing.T) {
 	took := take(t, s, again(), numbered(1), 3)
 	now++
 	if d := take(t, s, again(), numbered(1), 8); d.Allowed {
-		t.Fatalf("%+v", d)
+		t.Fatalf("8 units after 3 should be denied: %+v", d)
 	}
 	now--
 	if d := take(t, s, again(), numbered(1), 0); d.Remaining != took.Remaining {

@@ -35,7 +35,7 @@ func TestResponses(t *testing.T) {
 	} {
 		r := p.Rule(c.rule).WhenLimited
 		if r.Action != c.action || r.Answers() != c.answers || fmt.Sprint(r.RequestHeader) != fmt.Sprint(c.header) {
-			t.Errorf("%s: %+v", c.rule, r)
+			t.Errorf("rule %s does %+v when limited, want %+v", c.rule, r, c)
 		}
 	}
 	if got, want := p.RequestHeaders(), []string{"Sluice-Degraded", "Sluice-Marked", "X-Scavenger"}; !slices.Equal(got, want) {

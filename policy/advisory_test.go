@@ -71,7 +71,7 @@ func TestActions(t *testing.T) {
 			return r.Name
 		}
 		if v.Action != c.action || name(v.Degrade) != c.degrade || name(v.Mark) != c.mark || v.Reason != c.reason || name(v.Rule) != c.headers || v.Allowed() == (c.action == policy.Deny) {
-			t.Errorf("%v: %+v", c.deny, v)
+			t.Errorf("with these rules denied: %v: %+v, want %+v", c.deny, v, c)
 		}
 		if len(s.ended) != c.returned || len(v.Charges()) != c.left {
 			t.Errorf("%v: given back %+v, left %+v", c.deny, s.ended, v.Charges())
@@ -320,7 +320,7 @@ func TestPaced(t *testing.T) {
 	}
 	for _, want := range []string{"only 192.0.2.7 1000000/s;both x 1000000/s;", "only 192.0.2.7 1000000/s;both x 1000000/s;", ""} {
 		if v := p.Decide(t.Context(), store, a); paced(v) != want || v.Allowed() != (want != "") {
-			t.Errorf("%q: %s", paced(v), v.String())
+			t.Errorf("paced by %q, want %q: %s", paced(v), want, v.String())
 		}
 	}
 	only := mustPolicy(t, policy.Options{Rules: rules[:1], Default: policy.Deny})

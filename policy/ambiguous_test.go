@@ -122,7 +122,7 @@ func TestExceptionsHoldByAllPathVariants(t *testing.T) {
 		for path, allowed := range c.allowed {
 			v := p.Decide(t.Context(), &stub{}, at(path))
 			if v.Allowed() != allowed || !allowed && v.Reason != c.reason {
-				t.Errorf("%s: %s: %s", c.name, path, v.String())
+				t.Errorf("%s: path %s: %s, want allowed %v", c.name, path, v.String(), allowed)
 			}
 		}
 	}
@@ -233,11 +233,11 @@ func TestTraceOfAllPathVariants(t *testing.T) {
 	}
 	trace := mustPolicy(t, o).Trace(at("/api/%2e%2e/x"))
 	if trace.Path != "/x" || !slices.Equal(trace.Variants, []string{"/api/%2E%2E/x"}) || trace.Stray != "" {
-		t.Errorf("%+v", trace)
+		t.Errorf("the trace has paths %+v, want /x and its variant", trace)
 	}
 	x, api := trace.Rules[0], trace.Rules[1]
 	if x.Unmet != nil || x.Path != "/x" || api.Unmet != nil || api.Path != "/api/%2E%2E/x" || api.Key[0].Value != "%2E%2E" || len(api.Results) != 1 {
-		t.Errorf("%+v", trace.Rules)
+		t.Errorf("rules of the trace match %+v, want x by /x and api by its variant", trace.Rules)
 	}
 	for path, stray := range map[string]string{"/x/../x": "/x/%2E%2E/x", "/y": "", "/free/%2e%2e/x": "/free/%2E%2E/x", "/x/%2e%2e/free": "/x/%2E%2E/free"} {
 		trace := mustPolicy(t, o).Trace(at(path))

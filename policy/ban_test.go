@@ -39,7 +39,7 @@ func TestBanByHand(t *testing.T) {
 	}
 	bans, next, err := p.ListBans(ctx, store, sluice.BanQuery{})
 	if err != nil || next != "" || len(bans) != 2 {
-		t.Fatalf("%+v, %q, %v", bans, next, err)
+		t.Fatalf("bans listed: %+v, next %q, %v; want two, on one page", bans, next, err)
 	}
 	var listed [][]string
 	for _, b := range bans {
@@ -71,7 +71,7 @@ func TestBanByHand(t *testing.T) {
 		err := p.Ban(ctx, store, time.Hour, x.rule, x.key...)
 		_, liftErr := p.LiftBan(ctx, store, x.rule, x.key...)
 		if !errors.As(err, &bad) || bad.Unknown != x.unknown || !errors.As(liftErr, &bad) {
-			t.Errorf("%+v: %v, %v", x, err, liftErr)
+			t.Errorf("%+v: ban returned %v, lift returned %v; want errors about the rule or its key", x, err, liftErr)
 		}
 	}
 	other := &stub{}
@@ -93,6 +93,6 @@ func TestBansOfRulesThatAreGone(t *testing.T) {
 	}
 	bans, _, err := mustPolicy(t, policy.Options{}).ListBans(t.Context(), store, sluice.BanQuery{})
 	if err != nil || len(bans) != 1 || bans[0].Rule != "gone" || bans[0].Limit != "gone/2" || !slices.Equal(bans[0].Values, []string{"x", "y"}) {
-		t.Errorf("%+v, %v", bans, err)
+		t.Errorf("bans of a rule that is gone: %+v, %v; want its name and its key as stored", bans, err)
 	}
 }

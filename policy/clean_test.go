@@ -12,7 +12,7 @@ func TestCheckHost(t *testing.T) {
 		"[::1]", "[2001:DB8::1]:65535", "[::ffff:192.0.2.1]", "xn--bcher-kva.example", strings.Repeat("a", 255),
 	} {
 		if err := CheckHost(host); err != nil {
-			t.Errorf("%q: %v", host, err)
+			t.Errorf("host %q was refused: %v", host, err)
 		}
 	}
 	for _, host := range []string{
@@ -23,7 +23,7 @@ func TestCheckHost(t *testing.T) {
 		err := CheckHost(host)
 		var bad *AttributeError
 		if !errors.As(err, &bad) || bad.Attribute != "host" || strings.Contains(err.Error(), host) && len(host) > 4 {
-			t.Errorf("%.60q: %v", host, err)
+			t.Errorf("host %.60q: %v, want an error about the host that does not repeat it", host, err)
 		}
 	}
 }
@@ -31,14 +31,14 @@ func TestCheckHost(t *testing.T) {
 func TestCheckMethod(t *testing.T) {
 	for _, method := range []string{"GET", "POST", "M-SEARCH", "MADE_UP", "X1", "!"} {
 		if err := CheckMethod(method); err != nil {
-			t.Errorf("%q: %v", method, err)
+			t.Errorf("method %q was refused: %v", method, err)
 		}
 	}
 	for _, method := range []string{"", "get", "Post", "OPTIONs", "made-up", "PO ST", "POST ", "GET /x", "P\u00d6ST", "A\x00", strings.Repeat("A", 65)} {
 		err := CheckMethod(method)
 		var bad *AttributeError
 		if !errors.As(err, &bad) || bad.Attribute != "method" {
-			t.Errorf("%q: %v", method, err)
+			t.Errorf("method %q: %v, want an error about the method", method, err)
 		}
 	}
 }
@@ -48,7 +48,7 @@ func TestCheckPath(t *testing.T) {
 		err := CheckPath(path)
 		var bad *AttributeError
 		if errors.As(err, &bad) != fails || fails && bad.Attribute != "path" {
-			t.Errorf("%q: %v", path, err)
+			t.Errorf("path %q: %v, want an error: %v", path, err, fails)
 		}
 	}
 }

@@ -173,7 +173,7 @@ func TestNewMistakes(t *testing.T) {
 		}})
 		var bad *policy.RuleError
 		if p != nil || !errors.As(err, &bad) || bad.Field != c.field || bad.Index != 1 || bad.Rule != rules[1].Name {
-			t.Errorf("%s: %v", c.field, err)
+			t.Errorf("want a mistake in %s of rule 1, got %v", c.field, err)
 		}
 		if bad != nil && (bad.Problem == "" || bad.Remedy == "" || strings.Contains(bad.Problem, "; ")) {
 			t.Errorf("%s: the problem is %q and the remedy %q", c.field, bad.Problem, bad.Remedy)
@@ -192,7 +192,7 @@ func TestNewMistakes(t *testing.T) {
 		_, err := policy.New(o)
 		var bad *policy.RuleError
 		if !errors.As(err, &bad) || bad.Field != field || bad.Index != -1 {
-			t.Errorf("%s: %v", field, err)
+			t.Errorf("want a mistake in %s of the options, got %v", field, err)
 		}
 	}
 }

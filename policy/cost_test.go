@@ -133,7 +133,7 @@ func TestQueues(t *testing.T) {
 		rules[0].MaxWaiting, rules[0].MaxWaitingPerKey = c.queue, c.key
 		r := mustPolicy(t, policy.Options{Rules: rules}).Rule("r")
 		if r.MaxWaiting != c.wantQueue || r.MaxWaitingPerKey != c.wantKey {
-			t.Errorf("%+v: %d, %d", c, r.MaxWaiting, r.MaxWaitingPerKey)
+			t.Errorf("%+v: the queue has %d requests, and %d for each key", c, r.MaxWaiting, r.MaxWaitingPerKey)
 		}
 	}
 }

@@ -388,7 +388,7 @@ func TestConcurrencyLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v := p.Decide(t.Context(), store, &policy.Attributes{}); !v.Allowed() {
-		t.Error(v.String())
+		t.Errorf("after the release, the verdict is %s", v.String())
 	}
 }
 
@@ -446,7 +446,7 @@ func TestDecideAllocations(t *testing.T) {
 		store := mustMemory(t)
 		a := manyAttributes(1000)
 		if v := p.Decide(t.Context(), store, a); len(v.Results) != 3 {
-			t.Fatal(v.String())
+			t.Fatalf("policy %s: want three results, got %s", name, v.String())
 		}
 		if n := testing.AllocsPerRun(200, func() { p.Decide(context.Background(), store, a) }); n > 2 && !raceEnabled {
 			t.Errorf("%s: a decision of 3 rules allocates %v times; the most is 2", name, n)

@@ -263,7 +263,7 @@ func TestDescriptorNumbers(t *testing.T) {
 		v := d.DecideDescriptors(t.Context(), "d", []descriptors.Request{bad})
 		var wrong *policy.AttributeError
 		if v.Allowed() || !errors.As(v.Refused, &wrong) {
-			t.Errorf("%+v: %s", bad, v.String())
+			t.Errorf("bad numbers %+v passed: %s", bad, v.String())
 		}
 	}
 }
@@ -396,20 +396,20 @@ func TestDescriptorRules(t *testing.T) {
 		return statuses(&v)
 	}
 	if got := ask(); got != "ok OK/0" {
-		t.Error(got)
+		t.Errorf("a fresh budget should take both hits: %s", got)
 	}
 	v, err := d.DecideRule(t.Context(), policy.RuleRequest{Rule: "r", Key: []string{"t", ""}})
 	if err != nil || v.Allowed() {
-		t.Errorf("%v, %s", err, v.String())
+		t.Errorf("the second question by name: %v, %s; want a denial", err, v.String())
 	}
 	if bans, _, err := d.ListBans(t.Context(), sluice.BanQuery{}); err != nil || len(bans) != 1 || !slices.Equal(bans[0].Values, []string{"t", ""}) {
-		t.Errorf("%+v, %v", bans, err)
+		t.Errorf("bans of the descriptor's rule: %+v, %v; want its key", bans, err)
 	}
 	if err := d.Reset(t.Context(), "r", "t", ""); err != nil {
 		t.Error(err)
 	}
 	if got := ask(); got != "ok OK/0" {
-		t.Error(got)
+		t.Errorf("after the reset, the budget should take both hits: %s", got)
 	}
 }
 

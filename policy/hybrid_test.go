@@ -95,7 +95,7 @@ func TestHybridLimitsTakeNoBan(t *testing.T) {
 		_, err := New(Options{Rules: []Rule{{Name: "hot", Key: []Part{ClientIP()}, Limits: []*sluice.Limit{hybrid(t, 1000, sluice.Hybrid{})}, Ban: ban}}})
 		var bad *RuleError
 		if !errors.As(err, &bad) || bad.Field != "Limits[0].Hybrid" || !strings.Contains(bad.Problem, "has a ban") {
-			t.Errorf("%+v: %v", ban, err)
+			t.Errorf("a hybrid limit with ban %+v: %v, want an error about both", ban, err)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func TestPatterns(t *testing.T) {
 			Name: "r", Match: Match{Paths: []string{c.pattern}}, Key: []Part{Global()}, Limits: testLimits(),
 		}}})
 		if err != nil {
-			t.Errorf("%s: %v", c.pattern, err)
+			t.Errorf("pattern %s was refused: %v", c.pattern, err)
 			continue
 		}
 		for _, path := range c.yes {

@@ -48,11 +48,11 @@ func FuzzNetworks(f *testing.F) {
 			Name: "r", Match: policy.Match{ClientIPs: networks}, Key: []policy.Part{policy.Global()}, Limits: bucket(),
 		}}})
 		if (err != nil) != wide {
-			t.Fatalf("%q: %v", text, err)
+			t.Fatalf("%q: error %v, want one only if the sets are too wide: %v", text, err, wide)
 		}
 		if err != nil {
 			if bad := (*policy.RuleError)(nil); !errors.As(err, &bad) || !strings.HasPrefix(bad.Field, "Match.ClientIPs[") {
-				t.Fatalf("%q: %v", text, err)
+				t.Fatalf("%q: error %v, want one that names the network", text, err)
 			}
 			return
 		}

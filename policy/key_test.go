@@ -88,7 +88,7 @@ func TestKeyParts(t *testing.T) {
 	nothing := &policy.Attributes{}
 	for _, part := range []policy.Part{policy.ClientIP(), policy.Header("X"), policy.Cookie("x"), policy.Query("x"), policy.Method(), policy.Host()} {
 		if got, _ := keyOf(t, nothing, nil, part); got != sluice.NewKey("", "missing 1") {
-			t.Errorf("%v: %q", part, got.Parts())
+			t.Errorf("%v of an empty request is %q, want it marked as missing", part, got.Parts())
 		}
 	}
 }
@@ -300,7 +300,7 @@ func TestDecideRuleMistakes(t *testing.T) {
 		_, err := p.DecideRule(t.Context(), &stub{}, policy.RuleRequest{Rule: c.rule, Key: c.key})
 		var bad *policy.RuleRequestError
 		if !errors.As(err, &bad) || bad.Unknown != c.unknown || bad.Rule != c.rule {
-			t.Errorf("%s %q: %v", c.rule, c.key, err)
+			t.Errorf("rule %s with key %q: %v, want an error that names the rule", c.rule, c.key, err)
 		}
 		if err := p.Reset(t.Context(), &stub{}, c.rule, c.key...); !errors.As(err, &bad) {
 			t.Errorf("Reset of %s %q: %v", c.rule, c.key, err)
@@ -351,7 +351,7 @@ func TestResetEveryLimit(t *testing.T) {
 	}
 	want := []policy.Action{policy.Allow, policy.Deny}
 	if got := outcome(); !slices.Equal(got, want) {
-		t.Fatal(got)
+		t.Fatalf("the outcomes are %v, want %v", got, want)
 	}
 	if err := p.Reset(t.Context(), store, "r", "a"); err != nil {
 		t.Fatal(err)
@@ -415,7 +415,7 @@ func FuzzTemplate(f *testing.F) {
 		if err != nil {
 			var bad *policy.RuleError
 			if !errors.As(err, &bad) || bad.Field != "Key[0]" {
-				t.Fatalf("%q: %v", text, err)
+				t.Fatalf("template %q: %v, want an error about Key[0]", text, err)
 			}
 			return
 		}

@@ -54,7 +54,7 @@ func TestMatchValues(t *testing.T) {
 		}, false},
 	} {
 		if got := matches(t, policy.Options{}, c.match, a); got != c.want {
-			t.Errorf("%+v: %v", c.match, got)
+			t.Errorf("%+v matches: %v, want %v", c.match, got, c.want)
 		}
 	}
 	// A value that an edge does not have is missing.
@@ -163,7 +163,7 @@ func TestUnless(t *testing.T) {
 		{policy.Attributes{Path: "/api", ClientIP: ten, Method: "POST"}, true}, // an exception can have exceptions
 	} {
 		if got := matches(t, policy.Options{}, m, &c.a); got != c.want {
-			t.Errorf("%+v: %v", c.a, got)
+			t.Errorf("the rule with exceptions matches %+v: %v, want %v", c.a, got, c.want)
 		}
 	}
 }

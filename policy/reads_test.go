@@ -73,7 +73,7 @@ func TestUsesMarks(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := p.UsesMarks(); got != want {
-			t.Errorf("%+v: %v", match, got)
+			t.Errorf("a policy with %+v uses marks: %v, want %v", match, got, want)
 		}
 	}
 }

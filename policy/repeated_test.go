@@ -98,18 +98,18 @@ func TestRepeatedSources(t *testing.T) {
 		p, err := policy.New(policy.Options{Rules: rules})
 		if c.key == "" {
 			if err == nil || !strings.Contains(err.Error(), "a choice for several values") {
-				t.Errorf("%s: %v", c.name, err)
+				t.Errorf("%s has one value, but a choice among several was accepted: %v", c.name, err)
 			}
 			continue
 		}
 		if err != nil {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s may have several values, but the choice was refused: %v", c.name, err)
 			continue
 		}
 		s := &stub{keep: true}
 		v := p.Decide(t.Context(), s, &policy.Attributes{Values: several{"A": {"a", "b"}}})
 		if len(s.requests) != 1 || s.requests[0].Key != sluice.StringKey(c.key) {
-			t.Errorf("%s: %s, %+v", c.name, v.String(), s.requests)
+			t.Errorf("%s: %s, requests %+v, want the key %q", c.name, v.String(), s.requests, c.key)
 		}
 	}
 }
@@ -159,7 +159,7 @@ func TestRepeatedConditions(t *testing.T) {
 		s := &stub{keep: true}
 		p.Decide(t.Context(), s, a)
 		if got := len(s.requests) == 1; got != c.want {
-			t.Errorf("%s: %v", c.name, got)
+			t.Errorf("%s: the rule matches: %v, want %v", c.name, got, c.want)
 		}
 		if trace := p.Trace(a); trace.Matches() != c.want {
 			t.Errorf("%s: the trace says %+v", c.name, trace.Rules[0].Unmet)
@@ -213,7 +213,7 @@ func TestRepeatedValuesOfAllowedRequests(t *testing.T) {
 		}{{[]string{"pro"}, true}, {[]string{"free"}, false}, {[]string{"free", "pro"}, false}, {[]string{"pro", "free"}, false}} {
 			v := p.Decide(t.Context(), &stub{}, &policy.Attributes{Path: path, Values: several{"plan": c.values}})
 			if v.Allowed() != c.want || !c.want && v.Reason != sluice.ReasonNoRule {
-				t.Errorf("%s, %v: %s", path, c.values, v.String())
+				t.Errorf("path %s, values %v: %s, want allowed %v", path, c.values, v.String(), c.want)
 			}
 		}
 	}
@@ -242,7 +242,7 @@ func TestUncertainConditions(t *testing.T) {
 			return slices.ContainsFunc(s.requests, func(r sluice.Request) bool { return r.Limit.Name() == name })
 		}
 		if met("if") != c.rule || met("unless") != c.exception {
-			t.Errorf("%+v: %v, %v", c, met("if"), met("unless"))
+			t.Errorf("%+v: the rule applies: %v, the rule with the exception: %v", c, met("if"), met("unless"))
 		}
 	}
 }
@@ -258,7 +258,7 @@ func TestPrintableHeaders(t *testing.T) {
 				want = policy.CountOne
 			}
 			if got := a.Read(policy.FromHeader, "X-User"); got.Count != want || got.First != value {
-				t.Errorf("%q: %+v", value, got)
+				t.Errorf("header %q: %+v, want count %v", value, got, want)
 			}
 		}
 	}
@@ -293,7 +293,7 @@ func TestSpellingsOfRules(t *testing.T) {
 	}
 	s := &stub{keep: true}
 	if _, err := p.DecideRule(t.Context(), s, policy.RuleRequest{Rule: "token", Key: []string{"bearer T"}}); err != nil || s.requests[0].Key.Text() != "Bearer T" {
-		t.Errorf("%v, %+v", err, s.requests)
+		t.Errorf("by name, another spelling of the token: %v, requests %+v; want the same key", err, s.requests)
 	}
 }
 

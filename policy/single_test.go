@@ -156,7 +156,7 @@ func TestDenyingWinsOverSkipping(t *testing.T) {
 		for name, p := range map[string]*policy.Policy{"a policy": mustPolicy(t, policy.Options{Rules: []policy.Rule{rule}}), "a single rule": mustSingle(t, rule)} {
 			v := p.Decide(t.Context(), mustMemory(t), &policy.Attributes{})
 			if v.Allowed() || v.Reason != sluice.ReasonMissingKey || v.Missing == nil || v.Missing.Name != "X-B" {
-				t.Errorf("%s: %s", name, v.String())
+				t.Errorf("%s: %s, want a denial for the missing X-B", name, v.String())
 			}
 			v = p.Decide(t.Context(), mustMemory(t), &policy.Attributes{Values: named2{"X-B": "b"}})
 			if !v.Allowed() || v.Reason != sluice.ReasonNoRule {
@@ -190,7 +190,7 @@ func TestFunctions(t *testing.T) {
 	} {
 		v := p.Decide(t.Context(), store, &policy.Attributes{Host: c.host, Cost: c.cost})
 		if v.Reason != c.reason || v.Tightest.Remaining != c.remains {
-			t.Errorf("%+v: %s", c, v.String())
+			t.Errorf("%+v: the verdict is %s", c, v.String())
 		}
 	}
 	if v, err := p.DecideRule(context.Background(), store, policy.RuleRequest{Key: []string{"b"}, Peek: true}); err != nil || v.Tightest.Remaining != 4 {
@@ -208,7 +208,7 @@ func TestFunctions(t *testing.T) {
 		c.rule.Limits = []*sluice.Limit{sluice.MustLimit("l", sluice.FixedWindow{Rate: sluice.PerDay(5)})}
 		var bad *policy.RuleError
 		if _, err := policy.Single(c.rule); !errors.As(err, &bad) || bad.Field != c.field {
-			t.Errorf("%s: %v", c.field, err)
+			t.Errorf("want a mistake in %s, got %v", c.field, err)
 		}
 	}
 	if _, err := policy.ParsePart("function:x"); err == nil {

@@ -54,7 +54,7 @@ func TestStateMatcher(t *testing.T) {
 		p := mustPolicy(t, policy.Options{Rules: rules, Classes: classes, Pressure: func(string) float64 { return c.pressure }})
 		v := p.Decide(t.Context(), &stub{}, &policy.Attributes{Marked: c.marked})
 		if v.Action != c.action || c.rule != "" && v.Rule.Name != c.rule {
-			t.Errorf("%+v: %s", c, v.String())
+			t.Errorf("%+v: the verdict is %s", c, v.String())
 		}
 	}
 	_, err := policy.New(policy.Options{Rules: []policy.Rule{always("a", policy.Deny, stateMatcher{pressures: []string{"b"}})}})

@@ -70,7 +70,7 @@ func TestTraceNamesTheConditionThatFails(t *testing.T) {
 			t.Errorf("%+v: %+v, want %+v", c.match, got, c.want)
 		}
 		if trace.Method != http.MethodGet || trace.Host != "a.example.com" || trace.Path != "/b/c" || trace.Class != "plain" || trace.ClientIP.String() != "192.0.2.1" || trace.Matches() != (c.want == nil) {
-			t.Errorf("%+v", trace)
+			t.Errorf("the trace has the request as %+v", trace)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func TestTraceNamesRulesThatMark(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := p.Trace(&policy.Attributes{}).Rules[1].Unmet; !reflect.DeepEqual(got, &condition.Unmet{Condition: condition.Marked, Name: "marks"}) {
-		t.Errorf("%+v", got)
+		t.Errorf("condition that fails: %+v, want the mark of rule marks", got)
 	}
 	if got := p.Trace(&policy.Attributes{Marked: true}).Rules[1].Unmet; got != nil {
 		t.Errorf("a marked request: %+v", got)
@@ -228,7 +228,7 @@ func TestTraceAgreesWithDecisions(t *testing.T) {
 				if r.Unmet == nil {
 					got = append(got, r.Rule.Name)
 					if len(r.Results) != 1 || r.Results[0].Rule != r.Rule {
-						t.Fatalf("%+v", r)
+						t.Fatalf("rule %+v has not exactly one result, its own", r)
 					}
 				}
 			}

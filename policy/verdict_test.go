@@ -42,12 +42,12 @@ func TestVerdictString(t *testing.T) {
 		}
 	}
 	if got := (&policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNoRule}).String(); got != "deny: no rule matches" {
-		t.Error(got)
+		t.Errorf("without a rule, the text is %q", got)
 	}
 	part := policy.Header("X-Key")
 	nameless := policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonMissingKey, Rule: &policy.Rule{}, Missing: &part}
 	if got := nameless.String(); got != "deny: rule : the key's part header:X-Key is missing" {
-		t.Error(got)
+		t.Errorf("of a rule without a name, the text is %q", got)
 	}
 }
 

@@ -19,7 +19,7 @@ rules: [{name: all, key: client_ip, hybrid: true, on_store_error: local, limit: 
 	}
 	p, err := f.Policy()
 	if err != nil || len(p.Rules()) != 1 {
-		t.Fatalf("%v, %v", p, err)
+		t.Fatalf("want a policy with one rule, got %v, %v", p, err)
 	}
 	var got []string
 	for _, w := range f.Warnings() {

@@ -30,7 +30,7 @@ func FuzzParseBan(f *testing.F) {
 		k := sluice.EncodedKey(text, parts)
 		b, ok := n.parseBan(n.stem(k) + "!" + suffix(l))
 		if !ok || b.Limit != suffix(l) {
-			t.Fatalf("%q: %+v, %t", n.stem(k), b, ok)
+			t.Fatalf("%q is read as %+v, %t", n.stem(k), b, ok)
 		}
 		if long := len(text) > maxKeyText; long != (b.Digest != "") || !long && b.Key != k {
 			t.Errorf("%q became %+v, want %+v", n.stem(k), b, k)
@@ -66,7 +66,7 @@ func TestScanGoesThroughAllMasters(t *testing.T) {
 		t.Helper()
 		keys, next, err := s.scan(t.Context(), from, "*", 10)
 		if err != nil || len(keys) != 1 || !isCursor(next) {
-			t.Fatalf("%q: %q, %q, %v", from, keys, next, err)
+			t.Fatalf("scan from %q: keys %q, next %q, %v; want one key", from, keys, next, err)
 		}
 		return next
 	}

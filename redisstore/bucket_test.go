@@ -56,7 +56,7 @@ func TestReadBuckets(t *testing.T) {
 		in := reader{rest: c.view}
 		state, words := kinds[c.limit.Params().Kind].read(&in, c.limit.Params())
 		if (in.err != nil) != c.bad {
-			t.Errorf("%s: %v", c.name, in.err)
+			t.Errorf("%s: the error is %v, want one: %v", c.name, in.err, c.bad)
 			continue
 		}
 		if c.bad {

@@ -40,7 +40,7 @@ func TestCheckSpeaksClearly(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}
 		if c.want == "" && err != nil && !strings.Contains(err.Error(), "disagree") {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: a good server was refused: %v", c.name, err)
 		}
 		if warnings := strings.Join(report.Warnings, "; "); !strings.Contains(warnings, c.warn) || c.warn == "" && warnings != "" {
 			t.Errorf("%s: warnings %q, want %q", c.name, warnings, c.warn)

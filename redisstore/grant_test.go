@@ -48,7 +48,7 @@ func TestGrantFails(t *testing.T) {
 		out := make([]driver.Grant, 1)
 		s.Grant(t.Context(), 7, []driver.Claim{claimOf(t, "l", "k", sluice.TokenBucket{Rate: sluice.PerSecond(5)})}, out)
 		if g := out[0]; g.Err == nil || errors.Is(g.Err, sluice.ErrUnknownOutcome) != step.unknown {
-			t.Errorf("%s: %v", step.name, g.Err)
+			t.Errorf("%s: the error is %v, want an unknown outcome: %v", step.name, g.Err, step.unknown)
 		}
 		if step.client.shas.Load() != step.shas || step.client.evals.Load() != step.evals {
 			t.Errorf("%s: %d calls by digest and %d by source", step.name, step.client.shas.Load(), step.client.evals.Load())
@@ -144,7 +144,7 @@ func FuzzGrantReply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, reply string) {
 		out := make([]driver.Grant, 1)
 		if err := call.read(reply, out); err == nil && out[0].Err == nil && out[0].Now > exact {
-			t.Errorf("%q: %+v", reply, out[0])
+			t.Errorf("reply %q became a grant with an inexact time: %+v", reply, out[0])
 		}
 	})
 }
@@ -155,7 +155,7 @@ func TestGrantableKinds(t *testing.T) {
 		_, err := l.WithHybrid(sluice.Hybrid{Stranded: 1})
 		kind := l.Params().Kind
 		if can := grantable&(1<<kind) != 0; err == nil && !can || err != nil && can && !l.Params().CountsDenied() {
-			t.Errorf("%v: %v", l, err)
+			t.Errorf("%v: WithHybrid disagrees with the scripts: %v", l, err)
 		}
 	}
 	if grantable&(1<<algo.KindConcurrency) != 0 {

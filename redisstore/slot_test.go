@@ -94,7 +94,7 @@ func TestErrorsOfSlots(t *testing.T) {
 			err := s.DecideAll(t.Context(), rs, make([]sluice.Decision, len(rs)))
 			var answer *ServerError
 			if errors.Is(err, sluice.ErrUnknownOutcome) != c.unknown || !errors.As(err, &answer) {
-				t.Fatalf("%s: %v", name, err)
+				t.Fatalf("%s: the error is %v, want an unknown outcome: %v", name, err, c.unknown)
 			}
 		}
 	}
@@ -129,7 +129,7 @@ func TestDenialsOfSlots(t *testing.T) {
 		}
 		var denial *driver.DenialError
 		if errors.As(err, &denial) != c.denied {
-			t.Fatalf("%s: %v", c.name, err)
+			t.Fatalf("%s: the error is %v, want a denial: %v", c.name, err, c.denied)
 		}
 		if c.denied && (len(denial.Denied) != 1 || denial.Denied[2].Reason != sluice.ReasonNever || denial.Denied[2].Limit != 5) {
 			t.Errorf("%s: the denials are %+v", c.name, denial.Denied)

@@ -47,7 +47,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 			client.evals.Store(0)
 			err := call()
 			if !errors.Is(err, c.want) || c.wantNot != nil && errors.Is(err, c.wantNot) {
-				t.Errorf("%s, %s: %v", what, c.name, err)
+				t.Errorf("%s, %s: the error is %v, want %v", what, c.name, err, c.want)
 			}
 			if err != nil && !strings.HasPrefix(err.Error(), "redisstore: ") {
 				t.Errorf("%s, %s: the error does not say where it is from: %v", what, c.name, err)

@@ -127,13 +127,13 @@ func TestRace(t *testing.T) {
 		return nil
 	})
 	if want := []int{0, 1, 2, 1, 2, 0, 2, 0, 1}; err != nil || !slices.Equal(order, want) {
-		t.Errorf("%v, %v", order, err)
+		t.Errorf("the turns are %v, %v; want another first one in each round", order, err)
 	}
 	if got := r.Results()["speed"]["a"].Text(0); got != "6 (1–8)" {
 		t.Errorf("got %s", got)
 	}
 	if got := r.Report("A title", "About."); len(got.Quiet) != 3 || got.About != "3 rounds of 1s. About." {
-		t.Errorf("%+v", got)
+		t.Errorf("the report is %+v, want three quiet rounds of 1 s", got)
 	}
 	wrong := errors.New("wrong")
 	if err := r.Race(3, func(int) error { return wrong }); !errors.Is(err, wrong) {

@@ -108,7 +108,7 @@ func TestBarsInProcess(t *testing.T) {
 	}
 	for _, b := range judge(measured(0)) {
 		if !b.Measured || !b.Holds || b.Found == "" {
-			t.Errorf("%s: %s: %s", b.Promise, b.Found, b.Verdict())
+			t.Errorf("%s: a figure at its bar should hold: %s: %s", b.Promise, b.Found, b.Verdict())
 		}
 	}
 	beyond := judge(measured(1))

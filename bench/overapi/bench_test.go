@@ -24,7 +24,7 @@ func TestBarsOverTheAPI(t *testing.T) {
 	}
 	for _, b := range judge(figures.Results{}) {
 		if b.Measured {
-			t.Errorf("%s: %s", b.Promise, b.Verdict())
+			t.Errorf("%s has no figures, but was measured: %s", b.Promise, b.Verdict())
 		}
 	}
 }
@@ -47,6 +47,6 @@ func TestEveryCallOverTheAPI(t *testing.T) {
 		}
 	}
 	if bars, got := b.Bars(), b.Report(); len(bars) != 3 || !bars[0].Measured || len(got.Sections[0].Table) != 6 {
-		t.Errorf("%+v %+v", bars, got)
+		t.Errorf("want three bars and six rows, got %+v %+v", bars, got)
 	}
 }

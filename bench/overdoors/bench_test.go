@@ -30,7 +30,7 @@ func TestBarsOverDoors(t *testing.T) {
 	}
 	for _, b := range judge(figures.Results{}) {
 		if b.Measured {
-			t.Errorf("%s: %s", b.Promise, b.Verdict())
+			t.Errorf("%s has no figures, but was measured: %s", b.Promise, b.Verdict())
 		}
 	}
 }
@@ -53,7 +53,7 @@ func TestEveryCallOverDoors(t *testing.T) {
 	}
 	got := b.Report()
 	if !b.Bars()[0].Measured || len(got.Sections) != 5 {
-		t.Errorf("%+v", got)
+		t.Errorf("want a measured bar and five sections, got %+v", got)
 	}
 	// Every row is in the table of its door, and a row of one call has its latencies.
 	var whole []string
@@ -62,7 +62,7 @@ func TestEveryCallOverDoors(t *testing.T) {
 			whole = append(whole, cells[0])
 			many := strings.Contains(cells[0], "descriptors") || strings.Contains(cells[0], "pipelined")
 			if last := cells[len(cells)-1]; (last == "") != many {
-				t.Errorf("%q", cells)
+				t.Errorf("a row of one call should have latencies, and no other: %q", cells)
 			}
 		}
 	}
@@ -78,7 +78,7 @@ func TestEveryCallOverDoors(t *testing.T) {
 	}
 	for _, cells := range got.Sections[0].Table[1:] {
 		if len(cells) != 7 || cells[1] == "" || cells[3] == "" || cells[5] == "" {
-			t.Errorf("%q", cells)
+			t.Errorf("a row lacks its figures: %q", cells)
 		}
 		if cells[2] != "" {
 			added++

@@ -39,13 +39,13 @@ func TestBarsOverAFleet(t *testing.T) {
 	}
 	for _, b := range judge(measured(1)) {
 		if !b.Measured || !b.Holds || b.Found == "" {
-			t.Errorf("%s: %s: %s", b.Promise, b.Found, b.Verdict())
+			t.Errorf("%s: a figure at its bar should hold: %s: %s", b.Promise, b.Found, b.Verdict())
 		}
 	}
 	beyond := judge(measured(1.1))
 	for _, b := range beyond {
 		if b.Holds {
-			t.Errorf("%s: %s: %s", b.Promise, b.Found, b.Verdict())
+			t.Errorf("%s: a figure beyond its bar should not hold: %s: %s", b.Promise, b.Found, b.Verdict())
 		}
 	}
 	for _, b := range judge(figures.Results{}) {

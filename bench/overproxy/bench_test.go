@@ -30,7 +30,7 @@ func TestBarsOverProxies(t *testing.T) {
 	}
 	for _, b := range judge(figures.Results{}) {
 		if b.Measured {
-			t.Errorf("%s: %s", b.Promise, b.Verdict())
+			t.Errorf("%s has no figures, but was measured: %s", b.Promise, b.Verdict())
 		}
 	}
 }
@@ -62,10 +62,10 @@ func TestEveryRequestOverProxies(t *testing.T) {
 			}
 		}
 		if err := b.measureIdle(name, at); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the idle connections were not measured: %v", name, err)
 		}
 	}
 	if bars, got := b.Bars(), b.Report(); len(bars) != 6 || !bars[5].Measured || len(got.Sections[0].Table) != 6 {
-		t.Errorf("%+v %+v", bars, got)
+		t.Errorf("want six bars and six rows, got %+v %+v", bars, got)
 	}
 }

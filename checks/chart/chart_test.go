@@ -268,7 +268,7 @@ func restricted(t *testing.T, objects map[string]any) {
 func TestLint(t *testing.T) {
 	for _, m := range lint.AllWithKubeVersion(folder, nil, "limits", &chartutil.DefaultCapabilities.KubeVersion).Messages {
 		if !strings.Contains(m.Error(), "icon is recommended") {
-			t.Error(m)
+			t.Errorf("helm lint found: %v", m)
 		}
 	}
 }

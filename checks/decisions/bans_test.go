@@ -132,7 +132,7 @@ func TestHashedBansAreListed(t *testing.T) {
 	}
 	d, err := s.Decide(t.Context(), sluice.Request{Limit: l, Key: k, Cost: 1, Ban: &sluice.Ban{}})
 	if err != nil || d.Reason != sluice.ReasonBanned {
-		t.Errorf("%+v, %v", d, err)
+		t.Errorf("the banned key got %+v, %v", d, err)
 	}
 }
 
@@ -153,7 +153,7 @@ func TestTenantsBansAreListed(t *testing.T) {
 			t.Errorf("listed %+v, want %q", bans, k.Parts())
 		}
 		if found, err := s.LiftBan(t.Context(), l, k); err != nil || !found {
-			t.Errorf("%t, %v", found, err)
+			t.Errorf("lifting the ban of a tenant's key: found %t, %v", found, err)
 		}
 	}
 }

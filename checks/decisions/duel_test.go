@@ -52,7 +52,7 @@ func (a *arena) int(t *testing.T, command ...string) int64 {
 	reply, err := a.conn.Do(t.Context(), command...)
 	n, ok := reply.(int64)
 	if err != nil || !ok {
-		t.Fatalf("%v: %v, %v", command, reply, err)
+		t.Fatalf("the reply to %v is %v, %v; want a number", command, reply, err)
 	}
 	return n
 }
@@ -63,7 +63,7 @@ func (a *arena) clock(t *testing.T) int64 {
 	reply, err := a.conn.Do(t.Context(), "TIME")
 	parts, ok := reply.([]any)
 	if err != nil || !ok || len(parts) != 2 {
-		t.Fatalf("%v, %v", reply, err)
+		t.Fatalf("the reply to TIME is %v, %v", reply, err)
 	}
 	var now int64
 	if _, err := fmt.Sscan(fmt.Sprintf("%s%06s", parts...), &now); err != nil {

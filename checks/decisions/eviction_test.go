@@ -73,14 +73,14 @@ func TestEviction(t *testing.T) {
 
 			for i := range attackers {
 				if d, err := g.Decide(t.Context(), attacker(i)); err != nil || !d.Allowed || d.Degraded {
-					t.Fatalf("%+v, %v", d, err)
+					t.Fatalf("attacker %d used units before the flood: %+v, %v", i, d, err)
 				}
 			}
 			degraded := 0
 			for i := range flood {
 				d, err := g.Decide(t.Context(), sluice.Request{Limit: evictionAllow, Key: sluice.StringKey(fmt.Sprint("flood ", i)), Cost: 1})
 				if err != nil || !d.Allowed {
-					t.Fatalf("%+v, %v", d, err)
+					t.Fatalf("key %d of the flood should be allowed: %+v, %v", i, d, err)
 				}
 				if d.Degraded {
 					degraded++

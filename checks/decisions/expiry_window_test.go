@@ -36,7 +36,7 @@ func TestWindowsExpireWhenFresh(t *testing.T) {
 			wantExpiry(t, server, prefix, func() int64 {
 				d, err := s.Decide(t.Context(), r)
 				if err != nil || !d.Allowed {
-					t.Fatalf("%v: %+v, %v", a, d, err)
+					t.Fatalf("%v: a fresh state should allow: %+v, %v", a, d, err)
 				}
 				return d.Receipt.At + d.ResetAfter.Microseconds()
 			})
@@ -60,7 +60,7 @@ func TestWindowsExpireWhenFresh(t *testing.T) {
 			rs[0].Floor, rs[1].Floor = floor, floor
 			wantExpiry(t, server, prefix+"-batch", func() int64 {
 				if err := s.DecideAll(t.Context(), rs, ds); err != nil || !ds[0].Allowed {
-					t.Fatalf("%v: %+v, %v", a, ds, err)
+					t.Fatalf("%v: a batch on fresh states should be allowed: %+v, %v", a, ds, err)
 				}
 				return ds[0].Receipt.At + ds[0].ResetAfter.Microseconds()
 			})

@@ -44,7 +44,7 @@ func TestForeignStates(t *testing.T) {
 		}
 		d, err := store.Decide(t.Context(), request)
 		if err != nil || !d.Allowed {
-			t.Fatalf("%v: %+v, %v", a, d, err)
+			t.Fatalf("%v: a fresh state should allow: %+v, %v", a, d, err)
 		}
 		charge := request.Charge(&d)
 		key := onlyKey(t, server, "sluice*foreign*")
@@ -118,7 +118,7 @@ func TestForeignBans(t *testing.T) {
 		"ban":    func() error { return store.BanKey(t.Context(), l, k, time.Hour) },
 	} {
 		if err := call(); !errors.Is(err, sluice.ErrForeignState) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: the error is %v, want ErrForeignState", name, err)
 		}
 	}
 	if got := do(t, server, "LLEN", key); got != "1" {
@@ -163,7 +163,7 @@ func do(t *testing.T, server *redistest.Server, command ...string) string {
 	t.Helper()
 	reply, err := server.Do(t.Context(), command...)
 	if err != nil {
-		t.Fatalf("%q: %v", command, err)
+		t.Fatalf("the command %q failed: %v", command, err)
 	}
 	return fmt.Sprint(reply)
 }

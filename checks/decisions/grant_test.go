@@ -48,7 +48,7 @@ func (g *grants) claim(l *sluice.Limit, holder uint64, c driver.Claim) driver.Gr
 	var out [1]driver.Grant
 	g.store.Grant(g.Context(), holder, []driver.Claim{c}, out[:])
 	if out[0].Err != nil {
-		g.Fatalf("%+v: %v", c, out[0].Err)
+		g.Fatalf("the claim %+v failed: %v", c, out[0].Err)
 	}
 	return out[0]
 }
@@ -157,14 +157,14 @@ func TestInvalidClaims(t *testing.T) {
 		switch {
 		case i == 6 || i == 8:
 			if got.Err != nil || got.Units != 1 {
-				t.Errorf("%+v: %+v", cs[i], got)
+				t.Errorf("a valid claim %+v should get one unit: %+v", cs[i], got)
 			}
 		case i == 9:
 			if !errors.Is(got.Err, sluice.ErrForeignState) {
 				t.Errorf("a foreign state: %+v", got)
 			}
 		case !errors.As(got.Err, &request):
-			t.Errorf("%+v: %+v", cs[i], got)
+			t.Errorf("the claim %+v is invalid, but got %+v", cs[i], got)
 		}
 	}
 }

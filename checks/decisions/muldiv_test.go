@@ -64,7 +64,7 @@ func TestMuldiv(t *testing.T) {
 		reply, err := a.conn.Do(t.Context(), args...)
 		got, ok := reply.([]any)
 		if err != nil || !ok || len(got) != cases {
-			t.Fatalf("%v, %v", reply, err)
+			t.Fatalf("the script replied %v, %v", reply, err)
 		}
 		for i := range want {
 			if got[i] != want[i] {

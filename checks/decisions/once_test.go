@@ -114,7 +114,7 @@ func (l *lossy) charge(limit *sluice.Limit, k sluice.Key, cost int64) sluice.Cha
 	r := sluice.Request{Limit: limit, Key: k, Cost: cost, Member: uint64(l.keys)<<8 + 1}
 	d, err := l.direct.Decide(redistest.Within(l, redistest.Soon), r)
 	if err != nil || !d.Allowed {
-		l.Fatalf("%+v, %v", d, err)
+		l.Fatalf("a direct charge should be allowed: %+v, %v", d, err)
 	}
 	return r.Charge(&d)
 }

@@ -384,7 +384,7 @@ func (w *twins) end() {
 	w.note("%s %v %v cost %d member %d at %d: %v", what, c.Limit.Algorithm(), c.Key, c.Cost, c.Member, c.Receipt.At, got[0])
 	for _, err := range got {
 		if err != nil && !errors.Is(err, sluice.ErrLeaseLost) && !errors.Is(err, sluice.ErrActed) {
-			w.Errorf("%s: %v", what, err)
+			w.Errorf("%s failed: %v", what, err)
 		}
 	}
 	k.under = append(slices.Clone(k.under), c.Limit) // what charges more may make a state

@@ -102,7 +102,7 @@ func TestUndoneBuckets(t *testing.T) {
 				}
 				out := make([]sluice.Decision, 2)
 				if err := store.DecideAll(t.Context(), []sluice.Request{r, other}, out); err != nil || out[1].Allowed {
-					t.Fatalf("%v: %+v, %v", l, out, err)
+					t.Fatalf("%v: the full slot should deny the batch: %+v, %v", l, out, err)
 				}
 				if state = next; ans.Allowed {
 					undone++

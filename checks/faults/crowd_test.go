@@ -194,7 +194,7 @@ func (c *crowd) drain(s sluice.Store) {
 		for {
 			d, err := s.Decide(redistest.Within(c, redistest.Soon), sluice.Request{Limit: c.limit, Key: k, Cost: 1})
 			if err != nil || d.Degraded {
-				c.Fatalf("%+v, %v", d, err)
+				c.Fatalf("key %d should be decided by the store: %+v, %v", i, d, err)
 			}
 			if !d.Allowed {
 				break

@@ -124,7 +124,7 @@ func (f *flushed) call(caller, n int) {
 		r.Key = sluice.StringKey(fmt.Sprint("own", caller, n)) // whose budget nobody else counts on
 		d, err := f.store.Decide(ctx, r)
 		if err != nil || !d.Allowed {
-			f.Errorf("%+v, %v", d, err)
+			f.Errorf("a key of its own should be allowed: %+v, %v", d, err)
 			return
 		}
 		f.end(&r, r.Charge(&d), n)

@@ -73,7 +73,7 @@ func (s *slotted) take(l *sluice.Limit, k sluice.Key, units int64) {
 	s.Helper()
 	r := s.request(l, k, cost(l, units))
 	if d, err := s.store.Decide(redistest.Within(s, redistest.Soon), r); err != nil || !d.Allowed {
-		s.Fatalf("%v: %+v, %v", l, d, err)
+		s.Fatalf("%v: %d units should be there: %+v, %v", l, units, d, err)
 	}
 }
 
@@ -135,7 +135,7 @@ func (s *slotted) denies(l *sluice.Limit, full sluice.Key, used int64) {
 		out := make([]sluice.Decision, len(rs))
 		err := s.store.DecideAll(redistest.Within(s, redistest.Soon), rs, out)
 		if err != nil || out[1].Allowed || !out[0].Allowed || !out[2].Allowed {
-			s.Fatalf("%v: %+v, %v", l, out, err)
+			s.Fatalf("%v: only the full slot should deny: %+v, %v", l, out, err)
 		}
 		s.wantSame("a denial elsewhere", l, s.peek(l, first), was)
 		s.wantSame("a denial elsewhere", l, s.peek(l, second), alsoWas)

@@ -25,7 +25,7 @@ func TestForgedDescriptions(t *testing.T) {
 	everywhere(t, func(w *world, _ gateway) {
 		for range 5 {
 			if a := w.send("127.0.0.2", "POST /login HTTP/1.1\nContent-Length: 0"); a.status != http.StatusOK {
-				w.Fatalf("%+v", a)
+				w.Fatalf("the first five logins should pass: %+v", a)
 			}
 		}
 		w.service.take()

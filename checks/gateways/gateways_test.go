@@ -77,7 +77,7 @@ func TestServicesBehindGatewaysGetMarks(t *testing.T) {
 	everywhere(t, func(w *world, _ gateway) {
 		for range 11 {
 			if a := w.send("127.0.0.2", "GET /search HTTP/1.1\nSluice-Marked: forged\nSluice-Degraded: forged\nConnection: Sluice-Marked"); a.status != http.StatusOK {
-				w.Fatalf("%+v", a)
+				w.Fatalf("a marked request should pass: %+v", a)
 			}
 		}
 		got, _ := w.service.take()

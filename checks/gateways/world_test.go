@@ -245,7 +245,7 @@ func (w *world) send(client, text string) answer {
 	defer res.Body.Close()
 	content, err := io.ReadAll(res.Body)
 	if err != nil {
-		w.Errorf("%q: %v", text, err)
+		w.Errorf("the answer to %q ends early: %v", text, err)
 	}
 	return answer{res.StatusCode, res.Header, string(content)}
 }

@@ -47,7 +47,7 @@ func (p *player) batch() {
 		requests[i] = items[i].request
 	}
 	if err := p.store.DecideAll(context.Background(), requests, got); err != nil {
-		p.Fatalf("%+v: %v", requests, err)
+		p.Fatalf("the batch %+v failed: %v", requests, err)
 	}
 	all := true
 	for i, it := range items {

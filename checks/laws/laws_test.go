@@ -95,7 +95,7 @@ func retry(t *rapid.T, k kind) {
 			continue
 		}
 		if (d.RetryAfter == 0) != (d.Reason == sluice.ReasonNever) {
-			t.Fatalf("%v: %+v: %+v", s.limit, r, d)
+			t.Fatalf("%v: only a request that never passes has no wait: %+v: %+v", s.limit, r, d)
 		}
 		if d.Reason == sluice.ReasonNever {
 			continue

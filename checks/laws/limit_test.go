@@ -60,7 +60,7 @@ func limited(t *rapid.T, a sluice.Algorithm, fresh oracle.State, r sluice.Rate, 
 	t.Helper()
 	l, err := sluice.NewLimit("law", a)
 	if err != nil {
-		t.Fatalf("%v: %v", a, err)
+		t.Fatalf("%v is valid, but was refused: %v", a, err)
 	}
 	return subject{limit: l, fresh: fresh, period: r.Period().Microseconds(), bound: b}
 }

@@ -162,7 +162,7 @@ func (p *player) decide(r sluice.Request) sluice.Decision {
 	p.Helper()
 	d, err := p.store.Decide(context.Background(), r)
 	if err != nil {
-		p.Fatalf("%+v: %v", r, err)
+		p.Fatalf("the request %+v failed: %v", r, err)
 	}
 	return d
 }

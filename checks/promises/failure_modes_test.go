@@ -37,7 +37,7 @@ func TestFailureModes(t *testing.T) {
 		for _, l := range links {
 			source, err := os.ReadFile(filepath.Join(filepath.Dir(page), filepath.FromSlash(l[2])))
 			if err != nil {
-				t.Errorf("%s: %v", l[1], err)
+				t.Errorf("the file of %s cannot be read: %v", l[1], err)
 			} else if !strings.Contains(string(source), "\nfunc "+l[1]+"(t *testing.T)") && !strings.Contains(string(source), "\nfunc "+l[1]+"(f *testing.F)") {
 				t.Errorf("there is no %s in %s", l[1], l[2])
 			}

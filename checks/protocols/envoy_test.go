@@ -147,7 +147,7 @@ func TestRateLimitService(t *testing.T) {
 	for _, q := range []*ratelimitpb.RateLimitRequest{{}, {Domain: "edge"}, {Descriptors: []*commonpb.RateLimitDescriptor{one("a", "b")}}} {
 		_, err := e.limits.ShouldRateLimit(t.Context(), q)
 		if s := status.Convert(err); s.Code() != codes.InvalidArgument || !strings.Contains(s.Message(), ";") {
-			t.Errorf("%v: %v", q, err)
+			t.Errorf("the call %v should be refused with a remedy: %v", q, err)
 		}
 	}
 }
@@ -226,17 +226,17 @@ func TestRateLimitServiceExplains(t *testing.T) {
 	e.answer(call(one("busy", "a")))
 	denied := e.answer(call(one("busy", "a")))
 	if got := headers(denied); !strings.Contains(got, "Retry-After: 86400\n") || !strings.Contains(got, "X-Why: busy") {
-		t.Error(got)
+		t.Errorf("the headers of a refusal are %s", got)
 	}
 	if got := string(denied.GetRawBody()); got != "come back in 86400 s" {
-		t.Error(got)
+		t.Errorf("the body of a refusal is %q", got)
 	}
 	if got := denied.GetDynamicMetadata().AsMap(); got["reason"] != "limited" || got["retry_after_seconds"] != 86400.0 {
-		t.Error(got)
+		t.Errorf("the metadata of a refusal are %v", got)
 	}
 	e.answer(call(one("marked", "a")))
 	if got := headers(e.answer(call(one("marked", "a")))); got != "> Sluice-Marked: marked" {
-		t.Error(got)
+		t.Errorf("the headers of a marked request are %q", got)
 	}
 }
 
@@ -257,7 +257,7 @@ func TestRateLimitServiceDrains(t *testing.T) {
 		return v.GetStatus().String()
 	}
 	if got := next(); got != "SERVING" {
-		t.Fatal(got)
+		t.Fatalf("before the end, the watch got %s, want SERVING", got)
 	}
 	failed, calls := make(chan error, 16), make(chan struct{}, 16)
 	for i := range cap(failed) {
@@ -280,7 +280,7 @@ func TestRateLimitServiceDrains(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := next() + " " + next(); got != "NOT_SERVING Unavailable" {
-		t.Error(got)
+		t.Errorf("at the end, the watch got %s, want NOT_SERVING Unavailable", got)
 	}
 	for range cap(failed) {
 		// A call that the server has not taken fails because nothing listens any more.

@@ -92,7 +92,7 @@ func TestStoreFaults(t *testing.T) {
 			const callers, each = 16, 3
 			for key, want := range map[string]ratelimitpb.RateLimitResponse_Code{"lenient": ok, "strict": over} {
 				if got := e.codesOf(key, callers, each, limit); got[want.String()] != callers*each {
-					t.Errorf("%s: %v", key, got)
+					t.Errorf("key %s: %v, want %d times %v", key, got, callers*each, want)
 				}
 			}
 			if name == "the caller is impatient" {

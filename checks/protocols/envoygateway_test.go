@@ -99,7 +99,7 @@ func (g *gateway) report(w http.ResponseWriter, r *http.Request) {
 		Request: &authpb.AttributeContext_Request{Http: q},
 	}})
 	if err != nil {
-		g.Errorf("%s %s: %v", r.Method, r.RequestURI, err)
+		g.Errorf("checking %s %s failed: %v", r.Method, r.RequestURI, err)
 		w.WriteHeader(http.StatusForbidden)
 		return
 	}
@@ -180,7 +180,7 @@ func (g *gateway) send(client, text string) reply {
 	}
 	res, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
-		g.Fatalf("%q: %v", text, err)
+		g.Fatalf("no response to %q: %v", text, err)
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
@@ -218,7 +218,7 @@ func TestEnvoyLimitsTraffic(t *testing.T) {
 			statuses = append(statuses, got.status)
 			limited := got.status == http.StatusTooManyRequests
 			if limited != (got.header.Get("Retry-After") == "28800") || limited && !descriptors && got.body != "wait" || got.header.Get("Ratelimit") == "" {
-				t.Errorf("%+v", got)
+				t.Errorf("the response lacks the headers or the body of its limit: %+v", got)
 			}
 		}
 		if want := []int{200, 200, 200, 429, 429}; !slices.Equal(statuses, want) {
@@ -274,7 +274,7 @@ func TestEnvoyAttacks(t *testing.T) {
 
 			// The service reads the first or the last of two lines.
 			if got := g.send("127.0.0.2", "GET /user HTTP/1.1\nX-User: a"); got.status != http.StatusOK {
-				t.Fatal(got.status)
+				t.Fatalf("the first request of user a got %d", got.status)
 			}
 			g.take()
 			for _, lines := range []string{"X-User: a\nX-User: b", "X-User: b\nX-User: a", "X-User: b\nX_User: a", "X-User: a", "x-user: a "} {

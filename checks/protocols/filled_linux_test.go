@@ -85,7 +85,7 @@ func TestClientsFillWhatIsDocumented(t *testing.T) {
 					if err := call(ctx, rng); err != nil {
 						// A connection attempt ends at the deadline, some time before the context does.
 						if ends, _ := ctx.Deadline(); time.Now().Before(ends) {
-							t.Errorf("%s: %v", name, err)
+							t.Errorf("%s: a call failed: %v", name, err)
 						}
 						return
 					}

@@ -138,7 +138,7 @@ func (d *doors) take(door, fallback string) said {
 			Explanation string
 		}
 		if err := json.Unmarshal(text, &v); err != nil || len(v.Limits) != 1 || v.Capacity != 10 || v.Limits[0].Capacity != 10 {
-			d.Fatalf("%v, %s", err, text)
+			d.Fatalf("want a decision about one limit of 10, got %v, %s", err, text)
 		}
 		a := said{allowed: v.Allowed, marked: v.Degraded, wait: v.RetryAfterMS != nil}
 		if v.Remaining != nil {

@@ -181,7 +181,7 @@ func TestPipelinesOverRedis(t *testing.T) {
 	} {
 		before := scripts(t, r)
 		if got := ask(1000); got != strings.Repeat("1", 1000) {
-			t.Errorf("%s: %s", name, got)
+			t.Errorf("%s: of 1000 questions, all should be allowed: %s", name, got)
 		}
 		if n := scripts(t, r) - before; n > 100 {
 			t.Errorf("%s of 1,000 questions takes %d scripts", name, n)

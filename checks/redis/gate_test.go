@@ -98,7 +98,7 @@ func TestGateDelay(t *testing.T) {
 		for i := range 8 {
 			all.Go(func() {
 				if code, body, err := fetch(t.Context(), s[i%2], "/"); code != http.StatusOK || err != nil {
-					t.Errorf("%d %s %v", code, body, err)
+					t.Errorf("each request should get its turn: %d %s %v", code, body, err)
 				}
 			})
 		}
@@ -138,7 +138,7 @@ func TestGateConcurrency(t *testing.T) {
 		for i := range requests {
 			all.Go(func() {
 				if code, body, err := fetch(t.Context(), s[i%2], "/"); code != http.StatusOK || err != nil {
-					t.Errorf("%d %s %v", code, body, err)
+					t.Errorf("each request should run: %d %s %v", code, body, err)
 				}
 			})
 		}

@@ -52,7 +52,7 @@ func TestSecretHidesKeysInAllOfRedis(t *testing.T) {
 		}
 		out := make([]driver.Grant, 1)
 		if s.Grant(ctx, 1, []driver.Claim{{Limit: granted, Key: key, Seq: 1, Want: 5}}, out); out[0].Err != nil || out[0].Units == 0 {
-			t.Fatalf("%+v", out[0])
+			t.Fatalf("the claim got no units: %+v", out[0])
 		}
 		held := everything(t, server)
 		for _, raw := range []string{user, tenant} {

@@ -49,7 +49,7 @@ func TestPortsOfProcessesDiffer(t *testing.T) {
 		n, err := out.Read(line)
 		ports, found := strings.CutPrefix(strings.TrimSpace(string(line[:n])), "ports ")
 		if err != nil || !found {
-			t.Fatalf("%q, %v", line[:n], err)
+			t.Fatalf("the other process printed %q, %v; want its ports", line[:n], err)
 		}
 		all = append(all, strings.Fields(ports)...)
 	}

@@ -19,7 +19,7 @@ func within(t *testing.T, limit time.Duration, what string, do func() error) {
 	t.Helper()
 	begun := time.Now()
 	if err := do(); err != nil {
-		t.Fatalf("%s: %v", what, err)
+		t.Fatalf("%s failed: %v", what, err)
 	}
 	if took := time.Since(begun); took > limit {
 		t.Errorf("%s took %v, want %v at most", what, took, limit)

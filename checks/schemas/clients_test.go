@@ -63,7 +63,7 @@ func run(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
+		t.Fatalf("the program %v failed: %v\n%s", cmd.Args, err, out)
 	}
 	return string(out)
 }
@@ -178,7 +178,7 @@ func TestGeneratedClients(t *testing.T) {
 				}
 				_, _ = io.Copy(io.Discard, res.Body) // the watch reads it
 				if _ = res.Body.Close(); res.StatusCode != q.want {
-					t.Errorf("%s %s: %d", q.method, q.path, res.StatusCode)
+					t.Errorf("%s %s: status %d, want %d", q.method, q.path, res.StatusCode, q.want)
 				}
 			}
 			if err := redis.Kill(); err != nil {
@@ -198,6 +198,6 @@ func TestDescriptionIsLinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out := run(t, within(t, building, "", node, filepath.Join(npm, "lint.js"), description)); out != "" {
-		t.Error(out)
+		t.Errorf("the description has findings:\n%s", out)
 	}
 }

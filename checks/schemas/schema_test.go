@@ -18,6 +18,6 @@ func TestSchemaIsStrict(t *testing.T) {
 	schema := filepath.Join(t.TempDir(), "schema.json")
 	write(t, schema, run(t, program))
 	if out := run(t, within(t, building, "", node, filepath.Join(npm, "schema.js"), schema)); out != "" {
-		t.Error(out)
+		t.Errorf("the schema is not strict:\n%s", out)
 	}
 }

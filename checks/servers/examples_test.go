@@ -53,7 +53,7 @@ func TestExamples(t *testing.T) {
 				e := start(t, string(text), settings)
 				for i := range steps {
 					if !e.run(&steps[i]) {
-						t.Fatalf("%s:%d: %s", filepath.Base(file), steps[i].line, steps[i].text)
+						t.Fatalf("%s:%d: the step does not hold: %s", filepath.Base(file), steps[i].line, steps[i].text)
 					}
 				}
 			})

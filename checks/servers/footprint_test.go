@@ -81,7 +81,7 @@ func fill(t *testing.T, address string, n int, between func()) {
 		for range lines * (min(n, at+batch) - at) {
 			line, err := in.ReadSlice('\n')
 			if err != nil || line[0] == '-' {
-				t.Fatalf("%q, %v", line, err)
+				t.Fatalf("the server replied %q, %v", line, err)
 			}
 		}
 	}

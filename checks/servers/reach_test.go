@@ -101,7 +101,7 @@ func TestRedisOverTLS(t *testing.T) {
 		"tls: {ca: " + ca + ", server_name: redis.example.com}": "redis.example.com",
 	} {
 		if text := refused(t, fmt.Sprintf("store: {redis: {addresses: ['%s'], %s}}\n", r.TLSAddr(), settings)); !strings.Contains(text, want) {
-			t.Errorf("%s: %s", settings, text)
+			t.Errorf("with %s, the server ended with: %s", settings, text)
 		}
 	}
 }
@@ -173,7 +173,7 @@ rules:
 `)
 	status, text := tenants.request("api", http.MethodPost, "/v1/check", `{"method": "GET", "path": "/", "client_ip": "192.0.2.1", "headers": {"X-Tenant": "acme"}}`)
 	if status != http.StatusOK || strings.Contains(text, "degraded") {
-		t.Errorf("%d %s", status, text)
+		t.Errorf("the store should decide for a tenant: %d %s", status, text)
 	}
 	holders := 0
 	for _, node := range c.Nodes {
@@ -202,7 +202,7 @@ func TestSentinels(t *testing.T) {
 	s := serve(t, fmt.Sprintf(store, redistest.SentinelName)+every)
 	exercise(t, s)
 	if text := refused(t, fmt.Sprintf(store, "nobody")); !strings.Contains(text, `the sentinels know no master called "nobody"`) {
-		t.Error(text)
+		t.Errorf("an unknown name of a master was refused with: %s", text)
 	}
 	old, err := sentinels.Master(t.Context())
 	if err != nil {
@@ -253,7 +253,7 @@ func TestTheUserOfTheDocumentationSuffices(t *testing.T) {
 		{"password_env: REDIS_PASSWORD, prefix: other", "REDIS_PASSWORD=" + password, "NOPERM"},
 	} {
 		if text := refused(t, fmt.Sprintf(store, x.settings)+every, x.env); !strings.Contains(text, x.want) || strings.Contains(text, password) {
-			t.Errorf("%s: %s", x.settings, text)
+			t.Errorf("with %s, want %s without the password: %s", x.settings, x.want, text)
 		}
 	}
 	if text := refused(t, fmt.Sprintf("store: {redis: {addresses: ['%s']}}\n", r.Addr())); !strings.Contains(text, "NOAUTH") {
@@ -385,7 +385,7 @@ func TestRefusesServersThatDoNotFit(t *testing.T) {
 			t.Parallel()
 			text := refused(t, "store: {redis: {"+x.settings+"}}\n")
 			if !strings.Contains(text, x.want) || !strings.Contains(text, "store.redis: ") {
-				t.Error(text)
+				t.Errorf("want a refusal with %q at store.redis, got %s", x.want, text)
 			}
 		})
 	}

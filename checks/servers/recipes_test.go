@@ -45,7 +45,7 @@ func runSteps(t *testing.T, page, config, text string) {
 	e := start(t, config, "store: memory\n")
 	for i := range steps {
 		if !e.run(&steps[i]) {
-			t.Fatal(steps[i].text)
+			t.Fatalf("the step of %s does not hold: %s", page, steps[i].text)
 		}
 	}
 }

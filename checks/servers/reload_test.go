@@ -49,7 +49,7 @@ func (f *follower) left(rule string) string {
 	f.tb.Helper()
 	status, text := f.request("api", http.MethodPost, "/v1/check", fmt.Sprintf(`{"rule": %q, "key": ["192.0.2.1"]}`, rule))
 	if status != http.StatusOK {
-		f.tb.Fatalf("%s: %d %s", rule, status, text)
+		f.tb.Fatalf("rule %s: the check got %d %s", rule, status, text)
 	}
 	return regexp.MustCompile(`"remaining": ?(\d+)`).FindStringSubmatch(text)[1]
 }

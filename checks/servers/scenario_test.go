@@ -75,7 +75,7 @@ func scenario(t *testing.T, name, text string) (steps []step) {
 		}
 		s, err := parseStep(rest)
 		if err != nil {
-			t.Fatalf("%s:%d: %q: %v", name, i+1, rest, err)
+			t.Fatalf("%s:%d: %q is not a step: %v", name, i+1, rest, err)
 		}
 		s.line = i + 1
 		steps = append(steps, s)

@@ -40,7 +40,7 @@ func TestTwoServersShareALimit(t *testing.T) {
 				for n := range 20 {
 					answer, err := []*server{a, b}[(i+n)%2].check(path, "192.0.2.1")
 					if err != nil || answer.Degraded {
-						t.Errorf("%s: %+v, %v", path, answer, err)
+						t.Errorf("%s: the shared store should decide: %+v, %v", path, answer, err)
 						return
 					}
 					if answer.Allowed {

@@ -127,7 +127,7 @@ func (w *world) run(t *testing.T, services []*protected, seed uint64, first, n i
 			workers.Go(func() {
 				for j := range jobs[i] {
 					if _, err := send(j.s, j.text); err != nil && failing.Add(1) < 10 {
-						t.Errorf("%s: %v", j.s.name, err)
+						t.Errorf("%s: sending failed: %v", j.s.name, err)
 					}
 				}
 			})

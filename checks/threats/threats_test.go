@@ -107,7 +107,7 @@ func TestBanEvasionBySpelling(t *testing.T) {
 		}
 		for _, client := range []string{"2001:db8::2", "2001:DB8:0:0:ffff::1", "[2001:db8::3]:1", "2001:0db8::1", "2001:db8::9%x"} {
 			if got := s.get("/six", "X-Forwarded-For: "+client); got != http.StatusTooManyRequests {
-				s.Errorf("%s: %d", client, got)
+				s.Errorf("%s is in the banned prefix, but got %d", client, got)
 			}
 		}
 		// Other users are not banned.
@@ -137,7 +137,7 @@ func TestCosts(t *testing.T) {
 			s.Helper()
 			v := s.policy.Peek(s.Context(), s.store, &policy.Attributes{Path: path, Method: http.MethodGet})
 			if v.Err != nil || len(v.Results) != 1 {
-				s.Fatalf("%+v", v)
+				s.Fatalf("the peek should have one limit: %+v", v)
 			}
 			return v.Results[0].Decision.Remaining
 		}

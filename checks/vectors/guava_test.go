@@ -194,7 +194,7 @@ func guavaWarmUpTime(w *world) {
 				take := func(n int64) {
 					r, err := l.ReserveN(w.Context(), key, n, math.MaxInt64)
 					if err != nil || !r.OK() {
-						w.Fatalf("%v, %v", r, err)
+						w.Fatalf("%d permits should be reserved: %v, %v", n, r, err)
 					}
 					waited += r.Decision().Delay
 					w.pass(r.Decision().Delay)

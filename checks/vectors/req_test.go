@@ -210,7 +210,7 @@ func foreignValue(w *world) {
 		w.Helper()
 		reply, err := conn.Do(w.Context(), command...)
 		if err != nil {
-			w.Fatalf("%q: %v", command, err)
+			w.Fatalf("the command %q failed: %v", command, err)
 		}
 		return reply
 	}
@@ -225,7 +225,7 @@ func foreignValue(w *world) {
 		do("DEL", key)
 		do(command...)
 		if _, err := l.Allow(w.Context(), sluice.StringKey("k")); !errors.Is(err, sluice.ErrForeignState) {
-			w.Errorf("%q: %v", command, err)
+			w.Errorf("after %q: the error is %v, want ErrForeignState", command, err)
 		}
 	}
 	do("DEL", key)

@@ -225,11 +225,11 @@ func combined(w *world) {
 	ds := make([]sluice.Decision, len(rs))
 	for range 2 {
 		if d, err := w.store.Decide(w.Context(), rs[denies]); err != nil || !d.Allowed {
-			w.Fatalf("%+v, %v", d, err)
+			w.Fatalf("the limit that denies later has two units: %+v, %v", d, err)
 		}
 	}
 	if err := w.store.DecideAll(w.Context(), rs, ds); err != nil || ds[denies].Allowed {
-		w.Errorf("%+v, %v", ds, err)
+		w.Errorf("one limit should deny the batch: %+v, %v", ds, err)
 	}
 	for i := range rs {
 		rs[i].Peek = true

@@ -189,7 +189,7 @@ func rollingOptions(w *world) {
 				MinInterval: time.Duration(c.count("minDifference", 0)) * time.Millisecond,
 			})
 			if (err == nil) != ok {
-				w.Errorf("%v: %v", c, err)
+				w.Errorf("the options %v are valid: %v, got %v", c, ok, err)
 			}
 		}
 	}

@@ -81,7 +81,7 @@ func (s *site) passed(n int, method, path string, headers ...string) (allowed in
 			allowed++
 		case http.StatusTooManyRequests:
 		default:
-			s.Fatalf("%s %s: %d %s", method, path, status, body)
+			s.Fatalf("%s %s: want status 200 or 429, got %d %s", method, path, status, body)
 		}
 	}
 	return allowed

@@ -268,7 +268,7 @@ func readVectors(t *testing.T, file string) []*vector {
 		Vectors []*vector `json:"vectors"`
 	}
 	if err := json.Unmarshal(text, &all); err != nil {
-		t.Fatalf("%s: %v", file, err)
+		t.Fatalf("the vectors of %s cannot be read: %v", file, err)
 	}
 	if len(all.Vectors) == 0 {
 		t.Fatalf("%s holds no vectors", file)

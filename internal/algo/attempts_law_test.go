@@ -121,7 +121,7 @@ func TestAttemptsBeyondWhatIsCounted(t *testing.T) {
 		for range 400 {
 			res = m.decide(algo.Request{Now: now, Cost: p.Capacity}, true)
 			if res.Allowed || res.Remaining != 0 || res.RetryAfter <= 0 || res.RetryAfter > 2*second {
-				t.Fatalf("%s: %+v", numbers(&p), res)
+				t.Fatalf("%s: a full count should deny and say when it allows: %+v", numbers(&p), res)
 			}
 			now += step
 		}

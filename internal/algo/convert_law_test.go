@@ -206,7 +206,7 @@ func TestConvertToAnOpenedWindow(t *testing.T) {
 		to := algo.FixedWindow{Count: 5, Length: step.length, Opened: true}
 		_, got := to.Decide(to.Convert(&from, kept, step.now), algo.Request{Now: step.now})
 		if got.ResetAfter != step.reset || got.Remaining != step.left {
-			t.Errorf("%+v: %+v", step, got)
+			t.Errorf("%+v: after the conversion: %+v", step, got)
 		}
 	}
 }

@@ -88,7 +88,7 @@ func TestTextBehindTokens(t *testing.T) {
 		session + "<<  <<=": false, session + " x": false, session[:40] + " " + session[40:]: false, session + " a=b": false, fernet[:8] + " " + fernet[8:]: false, blob + " x": false, "Odd-Scheme abc": true,
 	} {
 		if _, certain := Credentials(value); certain != want {
-			t.Errorf("%q: %v", value, certain)
+			t.Errorf("%q is certain: %v, want %v", value, certain, want)
 		}
 	}
 }

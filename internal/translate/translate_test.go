@@ -51,7 +51,7 @@ func TestDenied(t *testing.T) {
 		d := step.d
 		state, counts := translate.Denied(&b, algo.State{}, &d, 1_000_000)
 		if counts != step.counts || d.RetryAfter != step.retry || d.ResetAfter != step.reset || d.Reason != step.d.Reason {
-			t.Errorf("%s: %t, %+v", step.name, counts, d)
+			t.Errorf("%s: counted as a denial: %t, with the ban: %+v", step.name, counts, d)
 		}
 		if banned := b.Banned(state, 1_000_000) > 0; banned != step.counts {
 			t.Errorf("%s: banned is %t", step.name, banned)

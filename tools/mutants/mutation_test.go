@@ -14,7 +14,7 @@ func TestMutationsApply(t *testing.T) {
 	for _, m := range mutations() {
 		text, err := m.apply("../..")
 		if err != nil {
-			t.Errorf("%v: %v", m, err)
+			t.Errorf("%v does not apply: %v", m, err)
 			continue
 		}
 		if m.old == m.new || seen[text+m.test] {

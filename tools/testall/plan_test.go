@@ -48,7 +48,7 @@ func TestPlan(t *testing.T) {
 					got[r.name] = append(got[r.name], room(p))
 				}
 				if raced := r.name == "with the race detector" || r.name == "crowded tests"; r.race != raced || r.dir != "." {
-					t.Errorf("%s: %+v", r.name, r)
+					t.Errorf("%s: wrong kind of run: %+v", r.name, r)
 				}
 			}
 		}

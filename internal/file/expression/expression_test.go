@@ -66,11 +66,11 @@ func TestExpression(t *testing.T) {
 	} {
 		e, err := Parse(text)
 		if err != nil {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("%s was refused: %v", text, err)
 			continue
 		}
 		if got := e.MatchesState(someRequest(), state); got != want {
-			t.Errorf("%s: %v", text, got)
+			t.Errorf("%s is %v, want %v", text, got, want)
 		}
 	}
 }
@@ -308,7 +308,7 @@ func TestExpressionCost(t *testing.T) {
 	} {
 		var bad *Error
 		if _, err := Parse(text); !errors.As(err, &bad) || bad.Line < 1 || bad.Column < 1 || bad.Error() == "" {
-			t.Errorf("%.40q: %v", text, err)
+			t.Errorf("%.40q: the error is %v, want one with a position", text, err)
 		}
 	}
 }
@@ -330,7 +330,7 @@ func FuzzExpression(f *testing.F) {
 		if err != nil {
 			var bad *Error
 			if !errors.As(err, &bad) || bad.Line < 1 || bad.Column < 1 || bad.Problem == "" {
-				t.Fatalf("%q: %v", text, err)
+				t.Fatalf("%q: the error is %v, want one with a position", text, err)
 			}
 			return
 		}

@@ -76,7 +76,7 @@ func TestCallsNeedAToken(t *testing.T) {
 			}
 			refused = nil
 			if w.Code == http.StatusUnauthorized && (w.Header().Get("WWW-Authenticate") == "" || strings.Contains(w.Body.String(), "secret")) {
-				t.Errorf("%q: %v %q", x.authorization, w.Header(), w.Body)
+				t.Errorf("%q: want a challenge and no secret, got %v %q", x.authorization, w.Header(), w.Body)
 			}
 		}
 	}

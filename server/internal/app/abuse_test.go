@@ -78,7 +78,7 @@ func TestSlowBodiesEnd(t *testing.T) {
 		fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{", path)
 		line, err := in.ReadString('\n')
 		if err != nil || !strings.Contains(line, want) {
-			t.Errorf("%s: %q, %v", listener, line, err)
+			t.Errorf("%s: a body that never ends got %q, %v; want%s", listener, line, err, want)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func TestAccessLog(t *testing.T) {
 	for line := range strings.Lines(string(text)) {
 		var x map[string]any
 		if err := json.Unmarshal([]byte(line), &x); err != nil {
-			t.Fatalf("%v: %s", err, line)
+			t.Fatalf("a line of the access log is not JSON: %v: %s", err, line)
 		}
 		lines = append(lines, x)
 	}

@@ -37,7 +37,7 @@ rules:
 			}
 		}
 		if err := json.Unmarshal([]byte(text), &decision); err != nil {
-			t.Fatalf("%s: %v", text, err)
+			t.Fatalf("the decision %s is not JSON: %v", text, err)
 		}
 		answer := decision.Answer
 		if answer.Status != res.StatusCode || answer.Body != body || body == "hello" {

@@ -73,7 +73,7 @@ func TestAudit(t *testing.T) {
 	for line := range strings.Lines(string(content)) {
 		var x audit.Record
 		if err := json.Unmarshal([]byte(line), &x); err != nil {
-			t.Fatalf("%v: %s", err, line)
+			t.Fatalf("a line of the audit log is not JSON: %v: %s", err, line)
 		}
 		if x.Time.IsZero() {
 			t.Errorf("a record has no time: %s", line)
@@ -184,7 +184,7 @@ func (r *running) unitsOfLogin() int64 {
 		Limits []struct{ Remaining int64 }
 	}
 	if err := json.Unmarshal([]byte(text), &verdict); err != nil || len(verdict.Limits) != 1 {
-		r.t.Fatalf("%v: %s", err, text)
+		r.t.Fatalf("the peek shows no single limit: %v: %s", err, text)
 	}
 	if verdict.Reason == "banned" {
 		return -1
@@ -196,7 +196,7 @@ func (r *running) unitsOfLogin() int64 {
 func (r *running) changesNothing(why string) {
 	r.t.Helper()
 	if res, text := r.send(API, "POST", "/v1/check", keyOfLogin+"}"); res.StatusCode != http.StatusOK {
-		r.t.Fatal(text)
+		r.t.Fatalf("the check failed: %s", text)
 	}
 	before := r.unitsOfLogin()
 	for _, x := range [][3]string{

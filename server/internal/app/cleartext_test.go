@@ -45,7 +45,7 @@ func TestTheAPISpeaksCleartextHTTP2(t *testing.T) {
 		all.Go(func() {
 			got, text := r.send(API, http.MethodPost, "/v1/check", fmt.Sprintf(`{"requests":[{"client_ip":"192.0.2.%d"},{"cost":0}]}`, i))
 			if got.StatusCode != http.StatusOK || !strings.Contains(text, `{"answers":[{"decision":{"allowed":true`) || !strings.Contains(text, `{"problem":{`) {
-				t.Errorf("%d %s", got.StatusCode, text)
+				t.Errorf("batch %d over HTTP/2: %d %s", i, got.StatusCode, text)
 			}
 		})
 	}

@@ -86,7 +86,7 @@ rules:
 		eventually(t, "a line about "+c.rule, func() bool {
 			res, body := c.send()
 			if res.StatusCode != c.status || !strings.Contains(body, "application/problem+json") && res.Header.Get("Content-Type") != "application/problem+json" {
-				t.Fatalf("%s: %d %s", c.rule, res.StatusCode, body)
+				t.Fatalf("rule %s without its file: %d %s, want a problem document with %d", c.rule, res.StatusCode, body, c.status)
 			}
 			for logged := range strings.Lines(r.log.String()[before:]) {
 				if strings.Contains(logged, line) && strings.Contains(logged, `rule \"`+c.rule+`\"`) && strings.Contains(logged, page) {

@@ -122,7 +122,7 @@ func documentedScaleOut(t *testing.T) *scaleOut {
 				}
 			}
 			if err != nil {
-				t.Fatalf("%s%v", document, err)
+				t.Fatalf("docs/scale-out.md: this document has a mistake: %s%v", document, err)
 			}
 		}
 	}
@@ -144,7 +144,7 @@ func (s *scaleOut) serve(t *testing.T) *running {
 	r := start(t, f, func(o *Options) { o.Token = token })
 	for range 500 { // of 1000 in 10 seconds
 		if res, body := r.send(API, http.MethodPost, "/v1/check", `{"rule": "one-replica", "key": []}`); res.StatusCode != http.StatusOK {
-			t.Fatal(body)
+			t.Fatalf("a check within the limit failed: %s", body)
 		}
 	}
 	return r

@@ -28,7 +28,7 @@ func TestDocumentedCallsAreAnswered(t *testing.T) {
 	for i, call := range calls {
 		res, body := r.send(API, http.MethodPost, call[1], call[2])
 		if res.StatusCode != http.StatusOK {
-			t.Errorf("%s: %d %s", call[0], res.StatusCode, body)
+			t.Errorf("the documented call %s got %d %s", call[0], res.StatusCode, body)
 		}
 		if i > 0 {
 			continue

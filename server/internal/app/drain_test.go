@@ -58,7 +58,7 @@ func TestRequestsUnderWayEndBeforeTheServerDoes(t *testing.T) {
 	}
 	r.end()
 	if r.err != nil {
-		t.Error(r.err)
+		t.Errorf("the server ended with an error: %v", r.err)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestUpgradedConnectionsAreWaitedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, message, err := c.Read(t.Context()); err != nil || string(message) != "still here" {
-			t.Fatalf("%q, %v", message, err)
+			t.Fatalf("the upgraded connection brought %q, %v; want still here", message, err)
 		}
 	}
 	select {
@@ -125,7 +125,7 @@ func TestUpgradedConnectionsAreWaitedFor(t *testing.T) {
 	}
 	r.end()
 	if r.err != nil {
-		t.Error(r.err)
+		t.Errorf("the server ended with an error: %v", r.err)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestAnswersCloseConnectionsWhileDraining(t *testing.T) {
 	// Nobody is left, so the server ends long before its patience does.
 	r.end()
 	if r.err != nil {
-		t.Error(r.err)
+		t.Errorf("the server ended with an error: %v", r.err)
 	}
 }
 
@@ -196,6 +196,6 @@ func TestALeavingServerStillAnswers(t *testing.T) {
 	})
 	r.end()
 	if r.err != nil {
-		t.Error(r.err)
+		t.Errorf("the server ended with an error: %v", r.err)
 	}
 }

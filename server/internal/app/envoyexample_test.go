@@ -31,10 +31,10 @@ type validated interface {
 func read[M validated](t *testing.T, text []byte, m M) M {
 	t.Helper()
 	if err := protojson.Unmarshal(text, m); err != nil {
-		t.Fatalf("%s: %v", text, err)
+		t.Fatalf("Envoy cannot read the message %s: %v", text, err)
 	}
 	if err := m.ValidateAll(); err != nil {
-		t.Fatalf("%s: %v", text, err)
+		t.Fatalf("Envoy refuses the message %s: %v", text, err)
 	}
 	return m
 }
@@ -84,7 +84,7 @@ func TestEnvoyExample(t *testing.T) {
 	}
 	f := parse(t, string(mine))
 	if w := f.Warnings(); len(w) > 0 {
-		t.Error(w)
+		t.Errorf("the example has warnings: %q", w)
 	}
 	for _, name := range []string{auth.GetGrpcService().GetEnvoyGrpc().GetClusterName(), limit.GetRateLimitService().GetGrpcService().GetEnvoyGrpc().GetClusterName()} {
 		if addresses[name] != f.Listen.GRPC.Address {

@@ -57,7 +57,7 @@ func TestFingerprintsNeedASecretThatIsNone(t *testing.T) {
 			continue
 		}
 		if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "short") {
-			t.Errorf("%s: %v", log, err)
+			t.Errorf("%s: the error is %v, want %q without the secret", log, err, want)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func TestForwardAuthHangUps(t *testing.T) {
 	r := start(t, parse(t, authOnly+"rules: [{name: slow, key: global, max_wait: 1h, limit: {algorithm: token_bucket, rate: 120/m, burst: 1}}]"), nil)
 	get := described("GET /auth HTTP/1.1", "/")
 	if statuses, _ := r.raw(Auth, get, 1); !slices.Equal(statuses, []int{200}) {
-		t.Fatal(statuses)
+		t.Fatalf("the first request should pass: %v", statuses)
 	}
 	began := time.Now()
 	for range 40 { // 20 seconds of delays

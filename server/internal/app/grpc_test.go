@@ -64,7 +64,7 @@ func TestEnvoy(t *testing.T) {
 	announced(t, r, "grpc   grpc://127.0.0.1:")
 	conn := r.dialGRPC(insecure.NewCredentials())
 	if got := r.shouldLimit(conn, "192.0.2.1") + " " + r.shouldLimit(conn, "192.0.2.1") + " " + r.shouldLimit(conn, "192.0.2.2"); got != "OK OVER_LIMIT OK" {
-		t.Error(got)
+		t.Errorf("three calls got %s", got)
 	}
 	for series, want := range map[string]string{
 		`sluice_decisions_total{outcome="allowed",rule="per-address"}`: "2",
@@ -83,7 +83,7 @@ func TestEnvoy(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v, err := watch.Recv(); err != nil || v.GetStatus() != healthpb.HealthCheckResponse_SERVING {
-		t.Errorf("%v, %v", v, err)
+		t.Errorf("the service should be serving: %v, %v", v, err)
 	}
 	r.stop()
 	if v, err := watch.Recv(); err != nil || v.GetStatus() != healthpb.HealthCheckResponse_NOT_SERVING {
@@ -135,7 +135,7 @@ func TestEnvoyHasTheTokenOfTheAPI(t *testing.T) {
 	announced(t, r, "grpc   grpc://0.0.0.0:", "with a token")
 	conn := r.dialGRPC(insecure.NewCredentials())
 	if got := r.shouldLimit(conn, "192.0.2.1") + " " + r.shouldLimit(conn, "192.0.2.1", "authorization", "Bearer the-api-token-123456"); got != "Unauthenticated OK" {
-		t.Error(got)
+		t.Errorf("without and with a token, the calls got %s", got)
 	}
 }
 
@@ -155,11 +155,11 @@ func TestEnvoyOverTLS(t *testing.T) {
 	}
 	conn := r.dialGRPC(credentials.NewTLS(&tls.Config{RootCAs: ca.pool(), ServerName: "front", Certificates: []tls.Certificate{own}}))
 	if got := r.shouldLimit(conn, "192.0.2.1"); got != "OK" {
-		t.Error(got)
+		t.Errorf("with a certificate, the call got %s", got)
 	}
 	conn = r.dialGRPC(credentials.NewTLS(&tls.Config{RootCAs: ca.pool(), ServerName: "front"}))
 	if got := r.shouldLimit(conn, "192.0.2.1"); got != codes.Unavailable.String() {
-		t.Error(got)
+		t.Errorf("without a certificate, the call got %s, want Unavailable", got)
 	}
 }
 
@@ -169,12 +169,12 @@ func TestEnvoyHasFewConnections(t *testing.T) {
 	r := start(t, parse(t, forEnvoy+"http: {max_connections_per_client: 1}\n"), nil)
 	conn := r.dialGRPC(insecure.NewCredentials())
 	if got := r.shouldLimit(conn, "192.0.2.1"); got != "OK" {
-		t.Fatal(got)
+		t.Fatalf("the first connection got %s", got)
 	}
 	if got := r.shouldLimit(r.dialGRPC(insecure.NewCredentials()), "192.0.2.2"); got != codes.Unavailable.String() {
 		t.Errorf("a second connection: %s", got)
 	}
 	if got := r.shouldLimit(conn, "192.0.2.2"); got != "OK" {
-		t.Error(got)
+		t.Errorf("the first connection got %s later", got)
 	}
 }

@@ -157,10 +157,10 @@ func TestRequestsAreNoCalls(t *testing.T) {
 		res.Body.Close()
 		tr.CloseIdleConnections()
 		if res.StatusCode != c.want || (res.Header.Get("Grpc-Status") == "7") != (c.want == http.StatusOK) {
-			t.Errorf("%+v: %d, %v", c, res.StatusCode, res.Header)
+			t.Errorf("%+v: status %d with headers %v", c, res.StatusCode, res.Header)
 		}
 		if c.want == http.StatusOK && res.Header.Get("Content-Type") != c.contentType {
-			t.Errorf("%+v: %v", c, res.Header)
+			t.Errorf("%+v: the content type changed: %v", c, res.Header)
 		}
 	}
 }

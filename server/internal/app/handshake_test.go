@@ -34,7 +34,7 @@ func TestFailedHandshakesAreCounted(t *testing.T) {
 			}
 			_ = conn.SetDeadline(time.Now().Add(patience))
 			if _, err := conn.Read(make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "certificate required") {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: the server should require a certificate: %v", name, err)
 			}
 			_ = conn.Close()
 		}

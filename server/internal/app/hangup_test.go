@@ -269,7 +269,7 @@ func TestUpgradesKeepTheirEstimate(t *testing.T) {
 	}
 	res.Body.Close() // the connection remains
 	if res.StatusCode != http.StatusSwitchingProtocols {
-		t.Fatal(res.StatusCode)
+		t.Fatalf("the upgrade got status %d", res.StatusCode)
 	}
 	fmt.Fprint(c, "echo")
 	if _, err := io.ReadFull(in, make([]byte, 4)); err != nil {

@@ -49,10 +49,10 @@ func TestCallsOverHTTPAreDecidedAsOverGRPC(t *testing.T) {
 	r := start(t, parse(t, forJSON), nil)
 	announced(t, r, "json   http://127.0.0.1:")
 	if got := post(r, ""); !strings.HasPrefix(got, "200 OK") || !strings.Contains(got, `"OK"`) {
-		t.Error(got)
+		t.Errorf("the first call got %s", got)
 	}
 	if got := post(r, ""); !strings.HasPrefix(got, "429 ") || !strings.Contains(got, "OVER_LIMIT") {
-		t.Error(got)
+		t.Errorf("the second call got %s, want status 429", got)
 	}
 	if got := r.figure(`sluice_decision_duration_seconds_count{edge="rls"}`); got != "2" {
 		t.Errorf("%s decisions", got)
@@ -61,10 +61,10 @@ func TestCallsOverHTTPAreDecidedAsOverGRPC(t *testing.T) {
 	const token = "0123456789abcdef"
 	guarded := start(t, parse(t, forJSON), func(o *Options) { o.APIToken = token })
 	if got := post(guarded, ""); !strings.HasPrefix(got, "401 ") {
-		t.Error(got)
+		t.Errorf("without a token, the call got %s", got)
 	}
 	if got := post(guarded, token); !strings.HasPrefix(got, "200 ") {
-		t.Error(got)
+		t.Errorf("with the token, the call got %s", got)
 	}
 	for path, want := range map[string]string{"/healthcheck": "200 OK", "/": "404 Not Found", "/v1/check": "404 Not Found"} {
 		answer, err := http.Get(guarded.URL(JSON) + path)

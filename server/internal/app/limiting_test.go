@@ -136,7 +136,7 @@ func TestHeadersFollowTheProfile(t *testing.T) {
 			t.Errorf("%s: no %s in %v", profile, header, res.Header)
 		}
 		if header == "" && res.Header.Get("RateLimit") != "" || res.Header.Get("Retry-After") == "" {
-			t.Errorf("%s: %v", profile, res.Header)
+			t.Errorf("profile %s: the headers of a refusal are %v", profile, res.Header)
 		}
 	}
 }

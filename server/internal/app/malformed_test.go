@@ -37,7 +37,7 @@ func TestMalformedRequestsAreTheClients(t *testing.T) {
 			}
 			res, err := http.ReadResponse(in, nil)
 			if err != nil {
-				t.Fatalf("%s: %v", name, err)
+				t.Fatalf("%s: no response: %v", name, err)
 			}
 			res.Body.Close()
 			if res.StatusCode != http.StatusBadRequest {

@@ -33,7 +33,7 @@ func TestTheQuickStartListensWhereItIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f.Listen.Proxy.Address != "127.0.0.1:8080" || f.Listen.API.Address != "127.0.0.1:8081" || f.Listen.Admin.Address != "127.0.0.1:9090" {
-		t.Errorf("%+v", f.Listen)
+		t.Errorf("the quick start listens at %+v", f.Listen)
 	}
 }
 

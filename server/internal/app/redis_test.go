@@ -101,7 +101,7 @@ func TestRefusesSettingsOfAStoreThatCannotBeRead(t *testing.T) {
 			a.Close()
 			t.Errorf("%s: no error", settings)
 		} else if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: %v", settings, err)
+			t.Errorf("%s: the error is %v, want %q without the password", settings, err, want)
 		}
 	}
 }

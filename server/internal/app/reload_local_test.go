@@ -28,7 +28,7 @@ func TestReloadOfTheLocalFallback(t *testing.T) {
 		t.Helper()
 		current = with(local, fallback)
 		if err := r.Reload(); err != nil {
-			t.Fatalf("%s, %s: %v", local, fallback, err)
+			t.Fatalf("reload with %q and the fallback %s failed: %v", local, fallback, err)
 		}
 	}
 	passes := func(want int) {

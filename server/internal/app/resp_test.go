@@ -42,10 +42,10 @@ func TestDecisionsOfRedisClientsAreCounted(t *testing.T) {
 	announced(t, r, "resp   redis://127.0.0.1:")
 	c, in := r.connect(RESP)
 	if got := lines(t, c, in, "CL.THROTTLE user123 15 30 60\r\n", 6); got != "*5 :0 :16 :15 :-1 :2" {
-		t.Error(got)
+		t.Errorf("the reply to CL.THROTTLE is %s", got)
 	}
 	if got := lines(t, c, in, "SLUICE.CHECK one 192.0.2.1\r\nSLUICE.CHECK one 192.0.2.1\r\n", 3); got != "*16 $7 allowed" {
-		t.Error(got)
+		t.Errorf("the replies to SLUICE.CHECK are %s", got)
 	}
 	for path, body := range map[string]string{"/v1/bans": `, "for_ms": 1000}`, "/v1/reset": "}"} {
 		if res, text := r.send(Admin, "POST", path, `{"rule": "(cl.throttle)", "key": ["user123"]`+body, "Content-Type", "application/json"); res.StatusCode != http.StatusBadRequest {
@@ -108,7 +108,7 @@ func TestRedisClientsOverTLS(t *testing.T) {
 	plain, _ := r.connect(RESP)
 	c := tls.Client(plain, &tls.Config{RootCAs: ca.pool(), ServerName: "front", Certificates: []tls.Certificate{own}})
 	if got := lines(t, c, bufio.NewReader(c), "PING\r\n", 1); got != "+PONG" {
-		t.Error(got)
+		t.Errorf("with a certificate, the reply to PING is %s", got)
 	}
 	plain, _ = r.connect(RESP)
 	c = tls.Client(plain, &tls.Config{RootCAs: ca.pool(), ServerName: "front"})

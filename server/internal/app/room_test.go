@@ -31,7 +31,7 @@ func TestAFullStoreSaysSo(t *testing.T) {
 				}
 				defer answer.Body.Close()
 				if text, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusOK {
-					t.Fatalf("%s, %v", text, err)
+					t.Fatalf("a batch of new keys should be answered: %s, %v", text, err)
 				}
 			}
 			for n := 0; r.memory().Stats().Overflow == 0 && n < 100; n++ {

@@ -62,7 +62,7 @@ func (h *hook) serve(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if err := json.Unmarshal(body, &m); err != nil || m.Type != "sluice.pressure" {
-		h.t.Errorf("%v: %s", err, body)
+		h.t.Errorf("want a message sluice.pressure, got %v: %s", err, body)
 	}
 	for _, c := range m.Data.Changes {
 		h.told = append(h.told, c.Rule+" "+c.State)
@@ -160,7 +160,7 @@ func (r *running) pressureOf(rule string) float64 {
 	text := r.figure(`sluice_rule_pressure_ratio{rule="` + rule + `"}`)
 	pressure, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		r.t.Fatal(text)
+		r.t.Fatalf("the metric of rule %s is %q, which is not a number", rule, text)
 	}
 	return math.Round(pressure*1e6) / 1e6
 }
@@ -212,7 +212,7 @@ func TestPressureAfterAReload(t *testing.T) {
 		"/v1/pressure/api": `{"rule":"api","pressure":1.5}`,
 	} {
 		if res, body := r.send(Admin, http.MethodGet, path, ""); res.StatusCode != http.StatusOK || strings.TrimSpace(body) != want {
-			t.Errorf("%s: %d %s", path, res.StatusCode, body)
+			t.Errorf("%s: %d %s, want %s", path, res.StatusCode, body, want)
 		}
 	}
 	if res, body := r.send(Admin, http.MethodGet, "/v1/pressure/old", ""); res.StatusCode != http.StatusNotFound {
@@ -251,7 +251,7 @@ rules:
 	ask("a", 6, http.StatusOK) // marked, and there is room
 	for range 11 {
 		if res, body := r.send(API, http.MethodPost, "/v1/check", `{"method": "GET", "path": "/", "headers": {"X-Tenant": "b"}}`); res.StatusCode != http.StatusOK {
-			t.Fatal(body)
+			t.Fatalf("tenant b within the limit was refused: %s", body)
 		}
 	}
 	// The demand is now a little more than half of what the service can take.

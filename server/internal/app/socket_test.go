@@ -58,7 +58,7 @@ func TestEveryListenerAtASocket(t *testing.T) {
 		}
 		announced(t, r, name+" unix:"+path)
 		if info, err := os.Stat(path); err != nil || info.Mode() != os.ModeSocket|mode {
-			t.Errorf("%s: %v %v", name, info, err)
+			t.Errorf("%s: the socket is %v, %v; want mode %v", name, info, err, mode)
 		}
 	}
 	var text strings.Builder

@@ -115,7 +115,7 @@ func TestListenersCanBeOff(t *testing.T) {
 	t.Parallel()
 	r := start(t, parse(t, "version: 1\nlisten: {proxy: off, api: '127.0.0.1:0', admin: off}\nrules: [{name: one, key: [client_ip], limit: {algorithm: token_bucket, rate: 9/h}}]"), nil)
 	if r.URL(Proxy) != "" || r.URL(Admin) != "" || r.URL(API) == "" {
-		t.Errorf("%q %q %q", r.URL(Proxy), r.URL(Admin), r.URL(API))
+		t.Errorf("only the API is on, but there are proxy %q, admin %q, API %q", r.URL(Proxy), r.URL(Admin), r.URL(API))
 	}
 	if got := r.status(API, "/openapi.yaml"); got != 200 {
 		t.Errorf("answers %d", got)

@@ -148,7 +148,7 @@ rules:
 	}
 	for i, host := range []string{`"host": "api.example.com"`, `"host": "API.example.com.:80"`, `"headers": {"Host": "Api.example.com"}`, `"host": "api.example.com", "headers": {"Host": "API.example.com:443"}`} {
 		if _, text := r.send(API, http.MethodPost, "/v1/check", `{"path": "/host", `+host+`}`); strings.Contains(text, `"allowed":true`) != (i == 0) {
-			t.Errorf("%s: %s", host, text)
+			t.Errorf("%s is not the same key as the other spellings of the host: %s", host, text)
 		}
 	}
 	for _, values := range []string{
@@ -158,7 +158,7 @@ rules:
 		`"headers": {"X-Plan": "a\u0000"}`, `"headers": {"X-Plan": ["b", "a\nb"]}`, `"cookies": {"plan\u0000x": "a"}`, `"cookies": {"plan": ["b", "a\r"]}`,
 	} {
 		if got, text := r.send(API, http.MethodPost, "/v1/check", `{"path": "/host", `+values+`}`); got.StatusCode != http.StatusBadRequest {
-			t.Errorf("%s: %s", values, text)
+			t.Errorf("%s should be refused: %s", values, text)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func TestMemoryWarning(t *testing.T) {
 		f := &config.File{}
 		f.Store.Memory.MaxSize = 256 << 20
 		if w := memoryWarningAt(f, root); (w != "") != row.warns || row.warns && !strings.Contains(w, "store.memory.max_size is 256MiB") {
-			t.Errorf("%s: %q", name, w)
+			t.Errorf("%s: the warning is %q, want one: %v", name, w, row.warns)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func TestCommandsHaveCertificates(t *testing.T) {
 		root.SetOut(&strings.Builder{})
 		err := root.ExecuteContext(t.Context())
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v: %v", c.args, err)
+			t.Errorf("%v: the error is %v, want %q", c.args, err, c.want)
 		}
 	}
 }

@@ -109,6 +109,6 @@ func TestEnvoyPage(t *testing.T) {
 		t.Errorf("import prints\n%s", got)
 	}
 	if got := run("validate", "--brief", "more"); !strings.Contains(got, "more: ok, 2 rules") {
-		t.Error(got)
+		t.Errorf("validate prints %s", got)
 	}
 }

@@ -47,11 +47,11 @@ func TestVariablesThatAreNoSettings(t *testing.T) {
 			switch {
 			case want == "unknown":
 				if err != nil || !slices.Equal(unknown, []string{name}) {
-					t.Errorf("%q, %v", unknown, err)
+					t.Errorf("the variable should be unknown: %q, %v", unknown, err)
 				}
 			case want == "":
 				if err != nil || len(unknown) > 0 {
-					t.Errorf("%q, %v", unknown, err)
+					t.Errorf("the variable should be fine: %q, %v", unknown, err)
 				}
 			case err == nil || !strings.Contains(err.Error(), want):
 				t.Errorf("%v does not contain %q", err, want)

@@ -286,7 +286,7 @@ func TestEnvoyFolder(t *testing.T) {
 		t.Setenv("RUNTIME_APPDIRECTORY", c.app)
 		s := settings{envoy: c.flag, config: c.file}
 		if got := s.envoyFolder(); got != c.want {
-			t.Errorf("%+v: %q", c, got)
+			t.Errorf("%+v: the folder is %q, want %q", c, got, c.want)
 		}
 	}
 	both := settings{envoy: dir, config: "file.yaml"}
@@ -305,9 +305,9 @@ func TestEnvoyFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if token, err := apiToken(&f.API, ""); err != nil || token == "" || f.API.Open || f.Listen.API.Address != "127.0.0.1:8083" {
-		t.Errorf("%+v, %v", f.API, err)
+		t.Errorf("the API should need its token at 127.0.0.1:8083: %+v, %v", f.API, err)
 	}
 	if !reflect.DeepEqual(both.warnings, []string(nil)) {
-		t.Error(both.warnings)
+		t.Errorf("the folder should need no warning: %q", both.warnings)
 	}
 }

@@ -139,7 +139,7 @@ func TestTheLastGoodFileReplacesOnlyCopies(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := lastGood(path).checkTarget(); (err == nil) != x.ok {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("a target %s may be replaced: %v, got %v", name, x.ok, err)
 		}
 	}
 	if err := lastGood(filepath.Join(dir, "none")).checkTarget(); err != nil {

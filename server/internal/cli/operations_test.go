@@ -55,7 +55,7 @@ func TestADayOfOperation(t *testing.T) {
 			cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"))
 			out, err := cmd.CombinedOutput()
 			if err != nil {
-				t.Errorf("%s: %v\n%s", line, err, out)
+				t.Errorf("the documented command failed: %s: %v\n%s", line, err, out)
 			}
 			said = append(said, line+"\n"+string(out))
 		}

@@ -49,7 +49,7 @@ func TestTheProgramFollowsItsFile(t *testing.T) {
 			os.Rename(filepath.Join(dir, "..tmp"), filepath.Join(dir, "..data")),
 		} {
 			if step != nil {
-				t.Fatal(step)
+				t.Fatalf("changing the folder failed: %v", step)
 			}
 		}
 	}

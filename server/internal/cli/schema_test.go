@@ -78,11 +78,11 @@ func TestSchemaTakesWhatIsValid(t *testing.T) {
 	for name, text := range all {
 		value, err := read(text)
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s cannot be read: %v", name, err)
 			continue
 		}
 		if err := s.Validate(value); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("the schema refuses %s: %v", name, err)
 		}
 	}
 }

@@ -24,11 +24,11 @@ func TestDocumentedConfigurationsAreValid(t *testing.T) {
 		for _, block := range blocks {
 			f, err := config.Parse(page, block[1])
 			if err != nil {
-				t.Errorf("%v", err)
+				t.Errorf("a block of the page is invalid: %v", err)
 				continue
 			}
 			if _, err := f.Policy(); err != nil {
-				t.Errorf("%v", err)
+				t.Errorf("a policy of the page is invalid: %v", err)
 			}
 		}
 	}
@@ -44,7 +44,7 @@ func TestExamplesAreValid(t *testing.T) {
 	for _, name := range files {
 		f, err := config.Load(name)
 		if err != nil {
-			t.Errorf("%v", err)
+			t.Errorf("an example is invalid: %v", err)
 			continue
 		}
 		if _, err := f.Policy(); err != nil || len(f.Rules) == 0 {
@@ -113,11 +113,11 @@ func TestConfigurationExamples(t *testing.T) {
 	for _, name := range files {
 		f, err := config.Load(name)
 		if err != nil {
-			t.Errorf("%v", err)
+			t.Errorf("an example of the page is invalid: %v", err)
 			continue
 		}
 		if _, err := f.Policy(); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("the policy of %s is invalid: %v", name, err)
 		}
 	}
 }

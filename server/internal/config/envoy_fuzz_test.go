@@ -34,7 +34,7 @@ func FuzzEnvoy(f *testing.F) {
 		if err != nil {
 			var bad reader.Errors
 			if !errors.As(err, &bad) || len(bad) == 0 {
-				t.Fatalf("%T: %v", err, err)
+				t.Fatalf("want mistakes with positions, got %T: %v", err, err)
 			}
 			_ = err.Error()
 			return
@@ -42,7 +42,7 @@ func FuzzEnvoy(f *testing.F) {
 		_ = file.Warnings()
 		again, err := Parse("again.yaml", file.YAML())
 		if err != nil {
-			t.Fatalf("%v\n%s", err, file.YAML())
+			t.Fatalf("what was written cannot be read: %v\n%s", err, file.YAML())
 		}
 		if d := Differences(file, again); len(d) > 0 {
 			t.Fatalf("%v differ:\n%s", d, file.YAML())

@@ -76,7 +76,7 @@ func checkWritten(t *testing.T, f *File) {
 	text := f.YAML()
 	again, err := parseIn("again.yaml", text, rules.Included{Folder: f.Included().Folder})
 	if err != nil {
-		t.Errorf("%v\n%s", err, text)
+		t.Errorf("what was written cannot be read: %v\n%s", err, text)
 		return
 	}
 	if d := Differences(f, again); len(d) > 0 {
@@ -115,7 +115,7 @@ func TestEnvoyFolders(t *testing.T) {
 	}
 	f, err := LoadEnvoy(dir, envoy.Options{})
 	if err != nil || len(f.Domains) != 1 || len(f.Rules) != 0 {
-		t.Errorf("%+v, %v", f, err)
+		t.Errorf("want only the one domain, got %+v, %v", f, err)
 	}
 	if text := f.Warnings().Error(); !strings.Contains(text, "1 files are not read") || !strings.Contains(text, reader.Shorten(other)) {
 		t.Errorf("the warnings do not name the file that is not read: %s", text)

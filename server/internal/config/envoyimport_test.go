@@ -76,7 +76,7 @@ func TestEnvoyImportDecidesTheSame(t *testing.T) {
 				}
 				a, b := deciders[0].DecideDescriptors(t.Context(), domain, q), deciders[1].DecideDescriptors(t.Context(), domain, q)
 				if x, y := described(&a), described(&b); x != y {
-					t.Fatalf("%s %+v:\n%s\n%s", domain, q, x, y)
+					t.Fatalf("domain %s decides differently about %+v:\n%s\n%s", domain, q, x, y)
 				}
 				outcomes[a.Allowed()]++
 			}

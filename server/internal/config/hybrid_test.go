@@ -63,7 +63,7 @@ func TestHybridIsTrueOrFalse(t *testing.T) {
 	} {
 		f, err := Parse("x.yaml", []byte(hybridFile("    limit: {algorithm: token_bucket, rate: 1000/s, burst: 2000}\n    "+text+"\n")))
 		if err != nil {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("%s was refused: %v", text, err)
 			continue
 		}
 		p, err := f.Policy()
@@ -116,7 +116,7 @@ func checkWarnings(t *testing.T, text, want string) {
 	t.Helper()
 	f, err := Parse("x.yaml", []byte(text))
 	if err != nil {
-		t.Errorf("%s: %v", text, err)
+		t.Errorf("%s was refused: %v", text, err)
 		return
 	}
 	var got []string

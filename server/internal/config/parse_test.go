@@ -301,7 +301,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 		if err == nil {
 			t.Errorf("%q: no error", text)
 		} else if strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("the error about %q shows the secret: %v", text, err)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func TestBansOfOthers(t *testing.T) {
 	}
 	for _, key := range []string{"param:id", "[param:id, path]", "'{param:id}/{host}'"} {
 		if _, err := Parse("x.yaml", []byte(begin+key+fmt.Sprintf(end, ""))); err == nil || !strings.Contains(err.Error(), "bans all clients at once") {
-			t.Errorf("%s: %v", key, err)
+			t.Errorf("key %s: the error is %v, want one about a ban of all clients", key, err)
 		}
 		if _, err := Parse("x.yaml", []byte(begin+key+fmt.Sprintf(end, ", shared: true"))); err != nil {
 			t.Errorf("%s, shared: %v", key, err)

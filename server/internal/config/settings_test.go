@@ -126,7 +126,7 @@ func TestScaleOut(t *testing.T) {
 	} {
 		f, err := Parse("x.yaml", []byte(head+c.text))
 		if err != nil {
-			t.Errorf("%s%v", c.text, err)
+			t.Errorf("%swas refused: %v", c.text, err)
 			continue
 		}
 		if !reflect.DeepEqual(f.ScaleOut.Webhook, c.hook) {
@@ -199,7 +199,7 @@ func TestLibrarySkipsSettingsOfServer(t *testing.T) {
 		}
 		f, err := policyfile.Parse("x.yaml", []byte("version: 1\n"+name+": {a: b}\n"))
 		if err != nil || len(f.Warnings()) != 1 {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("the library should skip %s with one warning: %v", name, err)
 		}
 	}
 }

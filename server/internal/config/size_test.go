@@ -28,14 +28,14 @@ func TestManyDescriptors(t *testing.T) {
 	f, err := LoadEnvoy(filepath.Dir(name), envoy.Options{})
 	runtime.ReadMemStats(&after)
 	if err != nil || len(f.Rules) != descriptors {
-		t.Fatalf("%.500v", err)
+		t.Fatalf("the file was not read with all its descriptors: %.500v", err)
 	}
 	if used := after.TotalAlloc - before.TotalAlloc; used > most {
 		t.Errorf("%d bytes were allocated", used)
 	}
 	again, err := Parse("again.yaml", f.YAML())
 	if err != nil || len(again.Rules) != descriptors {
-		t.Fatalf("%.500v", err)
+		t.Fatalf("what was written was not read with all its rules: %.500v", err)
 	}
 }
 
@@ -87,6 +87,6 @@ func TestLargeCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, _, err := ParseCopy("kept", kept); err != nil || len(again.Rules) != 1 {
-		t.Errorf("%.500v", err)
+		t.Errorf("the copy was not read with its rule: %.500v", err)
 	}
 }

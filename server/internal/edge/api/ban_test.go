@@ -49,7 +49,7 @@ func (s *service) bans(method, query, body string, into any) (status int, text s
 	}
 	if into != nil {
 		if err := json.Unmarshal(all, into); err != nil {
-			s.t.Fatalf("%s: %v", all, err)
+			s.t.Fatalf("the answer is not JSON: %s: %v", all, err)
 		}
 	}
 	return res.StatusCode, string(all)
@@ -60,7 +60,7 @@ func TestBansAKeyByHand(t *testing.T) {
 	const ann = `{"path": "/login", "client_ip": "192.0.2.1", "headers": {"X-User": "ann"}}`
 	s.want(true, "/v1/check", ann)
 	if status, text := s.bans(http.MethodPost, "", `{"rule": "login", "key": ["192.0.2.1", "ann"], "for_ms": 3600000}`, nil); status != http.StatusOK {
-		t.Fatalf("%d %s", status, text)
+		t.Fatalf("banning a key: %d %s", status, text)
 	}
 	if r := s.want(false, "/v1/check", ann); r.Reason != sluice.ReasonBanned.String() || r.RetryAfterMS == nil || *r.RetryAfterMS < 3_500_000 {
 		t.Errorf("banned: %+v", r)
@@ -69,7 +69,7 @@ func TestBansAKeyByHand(t *testing.T) {
 
 	var page wire.Bans
 	if status, text := s.bans(http.MethodGet, "", "", &page); status != http.StatusOK || len(page.Bans) != 1 || page.Next != "" {
-		t.Fatalf("%d %s", status, text)
+		t.Fatalf("the list should have one ban: %d %s", status, text)
 	}
 	b := page.Bans[0]
 	if b.Rule != "login" || b.Limit != "login" || fmt.Sprint(b.Key) != "[192.0.2.1 ann]" || !b.ByHand || b.LeftMS < 3_500_000 || b.LeftMS > 3_600_000 {
@@ -96,7 +96,7 @@ func TestListsBansThatDenialsLedTo(t *testing.T) {
 	for pages := 0; ; pages++ {
 		var page wire.Bans
 		if status, text := s.bans(http.MethodGet, query, "", &page); status != http.StatusOK {
-			t.Fatalf("%d %s", status, text)
+			t.Fatalf("page %d of the bans: %d %s", pages, status, text)
 		}
 		for _, b := range page.Bans {
 			if b.Rule != "strict" || b.InRow != 1 || b.ByHand {

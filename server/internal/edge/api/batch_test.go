@@ -93,7 +93,7 @@ func TestBatchesThatAreRefused(t *testing.T) {
 	}
 	for _, path := range []string{"/v1/reserve", "/v1/acquire"} {
 		if r := s.call(path, `{"requests": [`+who+`]}`); r.status != http.StatusBadRequest || r.Field != "requests" {
-			t.Errorf("%s: %+v", path, r)
+			t.Errorf("%s takes no batches, but got %+v", path, r)
 		}
 	}
 	if r := s.want(true, "/v1/peek", who); *r.Remaining != 2 {

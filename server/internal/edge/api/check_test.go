@@ -70,7 +70,7 @@ func TestDenialsHaveTheStatusOfTheParameter(t *testing.T) {
 	}
 	for _, bad := range []string{"?status=200", "?status=x", "?status=600", "?deny=429"} {
 		if r := s.call("/v1/check"+bad, who); r.status != http.StatusBadRequest || r.Field == "" || r.Remedy == "" {
-			t.Errorf("%s: %+v", bad, r)
+			t.Errorf("%s should be refused with its remedy: %+v", bad, r)
 		}
 	}
 }
@@ -161,11 +161,11 @@ func TestRequestsThatNoRuleMatches(t *testing.T) {
 	const rules = "rules: [{name: login, match: {path: /login}, key: [client_ip], limit: {algorithm: token_bucket, rate: 1/h}}]"
 	r := serve(t, rules, nil).want(true, "/v1/check", `{"path": "/other"}`)
 	if r.Reason != "no-rule" || r.Rule != "" || len(r.Limits) != 0 {
-		t.Errorf("%+v", r.decision)
+		t.Errorf("want allowed without a rule, got %+v", r.decision)
 	}
 	r = serve(t, "default: deny\n"+rules, nil).want(false, "/v1/check", `{"path": "/other"}`)
 	if r.Reason != "no-rule" || r.RetryAfterMS != nil {
-		t.Errorf("%+v", r.decision)
+		t.Errorf("want a denial without a rule, got %+v", r.decision)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestAStoreThatFailsIsDecidedByTheRule(t *testing.T) {
 		})
 		r := s.want(allowed, "/v1/check", `{"client_ip": "192.0.2.1"}`)
 		if r.Reason != "store-error" || r.Rule != "per-client" || r.Capacity != nil {
-			t.Errorf("%s: %+v", fallback, r.decision)
+			t.Errorf("fallback %s: the decision is %+v", fallback, r.decision)
 		}
 	}
 }
@@ -280,7 +280,7 @@ func TestBoundsWhatItReads(t *testing.T) {
 		}
 		r.Header.Set(name, value)
 		if got := s.send(r); got.status != http.StatusUnsupportedMediaType || got.Remedy == "" {
-			t.Errorf("%s: %s: %+v", name, value, got)
+			t.Errorf("%s: %s should be refused with a remedy: %+v", name, value, got)
 		}
 	}
 }
@@ -339,6 +339,6 @@ func TestSeveralValues(t *testing.T) {
 		s.want(allowed, "/v1/peek", body)
 	}
 	if r := s.want(false, "/v1/check", `{"path": "/h", "headers": {"X-Api-Key": ["a", "b"]}}`); r.Reason != "repeated-key" || r.Missing != "header:X-Api-Key" {
-		t.Errorf("%+v", r)
+		t.Errorf("a repeated header should have no key: %+v", r)
 	}
 }

@@ -128,7 +128,7 @@ func TestTellsTheAnswer(t *testing.T) {
 		"/v1/acquire": `{"path": "/teapot", "client_ip": "192.0.2.1"}`,
 	} {
 		if r := s.want(false, call, question); r.Answer == nil || r.Answer.Status != http.StatusTeapot || r.Answer.Body != `{"wait": 3600}` {
-			t.Errorf("%s: %+v", call, r.Answer)
+			t.Errorf("%s: the answer is %+v, want the teapot's", call, r.Answer)
 		}
 	}
 }
@@ -158,7 +158,7 @@ rules:
 		})
 		r := s.call("/v1/check", `{"method": "GET", "path": "/", "client_ip": "192.0.2.1"}`)
 		if r.status != http.StatusOK || len(r.Limits) != 2 {
-			t.Fatalf("%+v", r)
+			t.Fatalf("want two limits, got %+v", r)
 		}
 		if r.Degraded != want || r.Limits[0].Degraded || r.Limits[1].Degraded != want {
 			t.Errorf("degraded is %t, and %t and %t of the limits; want %t for the second", r.Degraded, r.Limits[0].Degraded, r.Limits[1].Degraded, want)

@@ -34,10 +34,10 @@ func TestListsHybridLimits(t *testing.T) {
 		t.Fatalf("%d %s; wanted %q, %d", status, text, wanted, most)
 	}
 	if l, k := list.Limits[0], list.Keys[0]; l.Excess != 3 || k.Key[0] != "192.0.2.1" || k.Escrow != 5 {
-		t.Errorf("%+v %+v", l, k)
+		t.Errorf("the excess of limit and the escrow of key: %+v %+v", l, k)
 	}
 	if status, _, text := s.hybrid("?rule=none"); status != http.StatusBadRequest {
-		t.Errorf("%d %s", status, text)
+		t.Errorf("an unknown rule should be refused: %d %s", status, text)
 	}
 }
 
@@ -45,10 +45,10 @@ func TestListsHybridLimits(t *testing.T) {
 func TestListsNoHybridLimits(t *testing.T) {
 	s := serve(t, bannable, operators)
 	if status, list, text := s.hybrid(""); status != http.StatusOK || list.Limits == nil || list.Keys == nil || len(list.Limits)+len(list.Keys) > 0 {
-		t.Errorf("%d %s", status, text)
+		t.Errorf("want two empty lists, got %d %s", status, text)
 	}
 	s = serve(t, bannable, nil)
 	if status, _, text := s.hybrid(""); status != http.StatusUnauthorized {
-		t.Errorf("%d %s", status, text)
+		t.Errorf("want the call refused without a token, got %d %s", status, text)
 	}
 }

@@ -38,7 +38,7 @@ func TestListsDeniedKeys(t *testing.T) {
 	}
 	k := list.Keys[0]
 	if k.Key[0] != "192.0.2.1" || k.Denials != 3 || k.LastMS < 1000 || k.Reason != "limited" || k.Role != "enforced" {
-		t.Errorf("%+v", k)
+		t.Errorf("want the last denial of the first key, got %+v", k)
 	}
 	if k.Now == nil || k.Now.Allowed || k.Now.Remaining != 0 || k.Now.Capacity != 1 || k.Now.RetryAfterMS == nil {
 		t.Errorf("now: %+v", k.Now)
@@ -64,7 +64,7 @@ func TestRefusesBadListsOfKeys(t *testing.T) {
 		status, _, text := s.listed(query)
 		var p problem
 		if err := json.Unmarshal([]byte(text), &p); err != nil || status != http.StatusBadRequest || p.Field != want {
-			t.Errorf("%s: %d %s", query, status, text)
+			t.Errorf("%s: want a mistake in %s, got %d %s", query, want, status, text)
 		}
 	}
 	if status, _, text := serve(t, bannable, nil).listed(""); status != http.StatusUnauthorized {

@@ -90,7 +90,7 @@ func TestPressureOfAnUnknownRule(t *testing.T) {
 		"/v1/pressure/":                 "404",
 	} {
 		if got, err := s.scaled(path, "pressure"); err == nil || !strings.HasPrefix(err.Error(), status) {
-			t.Errorf("%s: %v, %v", path, got, err)
+			t.Errorf("%s: pressure %v, error %v; want status %s", path, got, err, status)
 		}
 	}
 	if _, err := s.scaled("/v1/pressure/one-replicas", "pressure"); err == nil || !strings.Contains(err.Error(), "the rules are one-replica, v1.api_2") {
@@ -102,7 +102,7 @@ func TestPressureNeedsAuthorization(t *testing.T) {
 	s := serve(t, pressed, nil)
 	for _, path := range []string{"/v1/pressure", "/v1/pressure/one-replica"} {
 		if got, err := s.scaled(path, "pressure"); err == nil || !strings.HasPrefix(err.Error(), "401") {
-			t.Errorf("%s: %v, %v", path, got, err)
+			t.Errorf("%s without a token: pressure %v, error %v", path, got, err)
 		}
 	}
 }

@@ -34,11 +34,11 @@ func TestSettleReplacesTheCost(t *testing.T) {
 	} {
 		r := s.want(true, "/v1/reserve", fmt.Sprintf(`{"rule": "budget", "key": [], "cost": %d, "ttl_ms": 60000}`, x.reserved))
 		if r.Token == "" || r.opened.ExpiresInMS != 60000 {
-			t.Fatalf("%+v", r)
+			t.Fatalf("want a reservation of a minute, got %+v", r)
 		}
 		end := s.call("/v1/settle", fmt.Sprintf(`{"token": %q, "cost": %d}`, r.Token, x.cost))
 		if end.status != http.StatusOK || !end.Ended || end.Charges != 1 {
-			t.Fatalf("%+v", end)
+			t.Fatalf("want one settled charge, got %+v", end)
 		}
 		if got := s.remaining("budget"); got != max(0, x.remain) {
 			t.Errorf("reserved %d, settled at %d: %d remain, want %d", x.reserved, x.cost, got, max(0, x.remain))
@@ -56,7 +56,7 @@ func TestATokenWorksOnce(t *testing.T) {
 				"settle": `{"token": "` + token + `", "cost": 0}`, "cancel": `{"token": "` + token + `"}`,
 			}
 			if r := s.call("/v1/"+first, body[first]); r.status != http.StatusOK {
-				t.Fatalf("%+v", r)
+				t.Fatalf("the first end, %s, failed: %+v", first, r)
 			}
 			before := s.remaining("budget")
 			if r := s.call("/v1/"+second, body[second]); r.status != http.StatusNotFound || r.Field != "token" || r.Remedy == "" {
@@ -199,7 +199,7 @@ func TestDenialsTakeNoRoom(t *testing.T) {
 	s := serve(t, budget, func(o *Options) { o.MaxTokens = 1 })
 	for range 3 {
 		if r := s.want(false, "/v1/reserve", `{"cost": 11}`); r.Token != "" || r.Reason != "never" || r.RetryAfterMS != nil {
-			t.Fatalf("%+v", r)
+			t.Fatalf("11 of 10 units can never be reserved, but got %+v", r)
 		}
 	}
 	s.want(true, "/v1/reserve", `{}`)
@@ -219,7 +219,7 @@ func TestCancelGivesBackWhatIsStillToCome(t *testing.T) {
 		t.Fatalf("the next in the queue waits %d ms", next.DelayMS)
 	}
 	if r := s.call("/v1/cancel", `{"token": "`+later.Token+`"}`); r.status != http.StatusOK || r.Charges != 1 {
-		t.Fatalf("%+v", r)
+		t.Fatalf("cancelling the later one: %+v", r)
 	}
 	if next := s.want(true, "/v1/peek", `{}`); next.DelayMS > 3_600_000 {
 		t.Errorf("after the cancellation the next in the queue waits %d ms", next.DelayMS)
@@ -243,7 +243,7 @@ rules:
 `, nil)
 	r := s.want(true, "/v1/reserve", `{"cost": 500}`)
 	if got := s.call("/v1/settle", `{"token": "`+r.Token+`", "cost": 123}`); got.status != http.StatusOK || got.Charges != 3 {
-		t.Fatalf("%+v", got)
+		t.Fatalf("want all three charges settled, got %+v", got)
 	}
 	for rule, want := range map[string]int64{"requests": 9, "tokens": 877, "running": 3} {
 		if got := s.remaining(rule); got != want {
@@ -279,7 +279,7 @@ func TestAnEndThatFailsSaysSo(t *testing.T) {
 	s := serve(t, budget, func(o *Options) { o.Decider = deciding(t, o.Decider.Policy(), endless{o.Decider.Store()}) })
 	token := s.want(true, "/v1/reserve", `{}`).Token
 	if r := s.call("/v1/settle", `{"token": "`+token+`", "cost": 0}`); r.status != http.StatusServiceUnavailable || r.Remedy == "" {
-		t.Errorf("%+v", r)
+		t.Errorf("the end failed in the store, but got %+v", r)
 	}
 	if r := s.call("/v1/settle", `{"token": "`+token+`", "cost": 0}`); r.status != http.StatusNotFound {
 		t.Errorf("the token works again, although the outcome of the first end is unknown: %d", r.status)
@@ -306,11 +306,11 @@ func TestResetNeedsLeave(t *testing.T) {
 	}
 	s.token = "secret"
 	if r := s.call("/v1/reset", one); r.status != http.StatusOK || len(r.Rules) != 1 || r.Rules[0] != "per-client" {
-		t.Errorf("%+v", r)
+		t.Errorf("a reset with the token: %+v", r)
 	}
 	s.want(true, "/v1/check", all)
 	if r := s.call("/v1/reset", `{"rule": "per-client", "key": ["192.0.2.1"]}`); r.status != http.StatusOK || len(r.Rules) != 1 {
-		t.Errorf("%+v", r)
+		t.Errorf("a reset by the rule's name: %+v", r)
 	}
 	s.want(true, "/v1/check", all)
 	for body, field := range map[string]string{
@@ -319,7 +319,7 @@ func TestResetNeedsLeave(t *testing.T) {
 		`{"max_wait_ms": 1}`:                    "max_wait_ms",
 	} {
 		if r := s.call("/v1/reset", body); r.status != http.StatusBadRequest || r.Field != field || r.Remedy == "" {
-			t.Errorf("%s: %+v", body, r)
+			t.Errorf("%s: want a mistake in %s, got %+v", body, field, r)
 		}
 	}
 }
@@ -348,7 +348,7 @@ func TestCancelGivesBackWhatWasNotUsed(t *testing.T) {
 				t.Errorf("%s%s: the reservation took nothing: %+v", limit, cost, r)
 			}
 			if r := s.call("/v1/cancel", `{"token": "`+r.Token+`"}`); r.status != http.StatusOK || r.Charges != 1 {
-				t.Errorf("%s%s: %+v", limit, cost, r)
+				t.Errorf("%s%s: cancelling should give one charge back: %+v", limit, cost, r)
 			}
 			if after := s.want(true, "/v1/peek", `{}`); *after.Remaining != *before.Remaining {
 				t.Errorf("%s%s: %d remain after the cancellation, %d before the reservation", limit, cost, *after.Remaining, *before.Remaining)

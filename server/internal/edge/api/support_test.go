@@ -109,7 +109,7 @@ func (s *service) send(r *http.Request) reply {
 	out := reply{status: res.StatusCode, header: res.Header}
 	out.opened = new(opened)
 	if err := json.Unmarshal(text, &out); err != nil {
-		s.t.Fatalf("%s: %v", text, err)
+		s.t.Fatalf("the answer is not JSON: %s: %v", text, err)
 	}
 	return out
 }

@@ -126,7 +126,7 @@ func TestWhoIsCounted(t *testing.T) {
 	} {
 		w := newWorld(t, perClient)
 		if got := w.check(request("/", "192.0.2.1")); got != "0" {
-			t.Fatal(got)
+			t.Fatalf("%s: the first request got %s", x.name, got)
 		}
 		want := "0"
 		if x.same {
@@ -136,7 +136,7 @@ func TestWhoIsCounted(t *testing.T) {
 			t.Errorf("%s: %s; want %s", x.name, got, want)
 		}
 		if len(w.actions) != 2 {
-			t.Errorf("%s: %v", x.name, w.actions)
+			t.Errorf("%s: want two decisions, got %v", x.name, w.actions)
 		}
 	}
 }
@@ -166,7 +166,7 @@ func TestSpellings(t *testing.T) {
 	} {
 		w := newWorld(t, "rules: [{name: one, match: {path: /a/b, method: GET}, key: [client_ip], limit: {algorithm: token_bucket, rate: 1/h}}]\n")
 		if got := w.check(request("/a/b", "192.0.2.1")); got != "0" {
-			t.Fatal(got)
+			t.Fatalf("%s: the first request got %s", x.name, got)
 		}
 		q := request("/a/b", "192.0.2.1")
 		x.change(q.GetAttributes().GetRequest().GetHttp())
@@ -180,7 +180,7 @@ func TestSpellings(t *testing.T) {
 func TestRepeatedHeaders(t *testing.T) {
 	w := newWorld(t, "rules: [{name: one, key: [{part: 'header:X-User', on_missing: deny}], limit: {algorithm: token_bucket, rate: 1/h}}]\n")
 	if got := w.check(request("/", "192.0.2.1", "x-user", "a", "accept", "text/html, */*")); got != "0" {
-		t.Fatal(got)
+		t.Fatalf("the first request of user a got %s", got)
 	}
 	for _, q := range []*authpb.CheckRequest{
 		request("/", "192.0.2.1", "x-user", "a,b"),
@@ -190,7 +190,7 @@ func TestRepeatedHeaders(t *testing.T) {
 		raw("/", "192.0.2.1", "x-user", "b", "X-User", "a"),
 	} {
 		if got := w.check(q); !strings.HasPrefix(got, "7 400 ") {
-			t.Errorf("%v: %s", q, got)
+			t.Errorf("%v: a repeated header should be refused, got %s", q, got)
 		}
 	}
 	if got := w.check(raw("/", "192.0.2.1", "x-user", "d,e")); got != "0" {
@@ -237,11 +237,11 @@ func TestHeadersAndMetadata(t *testing.T) {
 	for _, h := range v.GetOkResponse().GetResponseHeadersToAdd() {
 		names = append(names, h.GetHeader().GetKey()+":"+h.GetHeader().GetValue())
 		if h.GetAppendAction() != corepb.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD {
-			t.Error(h)
+			t.Errorf("the header %v does not replace the service's", h)
 		}
 	}
 	if want := []string{`Ratelimit:"one";r=0;t=3600`, `Ratelimit-Policy:"one";q=1;w=3600`}; !slices.Equal(names, want) {
-		t.Error(names)
+		t.Errorf("the headers are %q, want %q", names, want)
 	}
 	if v, err = w.Check(t.Context(), request("/", "192.0.2.1")); err != nil {
 		t.Fatal(err)
@@ -249,7 +249,7 @@ func TestHeadersAndMetadata(t *testing.T) {
 	got := v.GetDynamicMetadata().AsMap()
 	if fmt.Sprint(got) != "map[action:deny explanation:deny: rule one: limited, 0 of 1 remain, retry after 1h0m0s limit:one reason:limited retry_after_seconds:3600 rule:one]" &&
 		(got["rule"] != "one" || got["reason"] != "limited" || got["action"] != "deny" || !strings.HasPrefix(fmt.Sprint(got["explanation"]), "deny: rule one")) {
-		t.Error(got)
+		t.Errorf("the metadata are %v", got)
 	}
 	if strings.Contains(fmt.Sprint(v), "192.0.2.1") {
 		t.Errorf("the answer has the key: %v", v)
@@ -262,7 +262,7 @@ func TestDelayedRequestsAreAnsweredLater(t *testing.T) {
 	began := time.Now()
 	for range 3 {
 		if got := w.check(request("/", "192.0.2.1")); got != "0" {
-			t.Fatal(got)
+			t.Fatalf("a request within the queue got %s", got)
 		}
 	}
 	if took := time.Since(began); took < 90*time.Millisecond {
@@ -274,10 +274,10 @@ func TestDelayedRequestsAreAnsweredLater(t *testing.T) {
 	defer cancel()
 	v, err := w.Check(ctx, request("/", "192.0.2.1"))
 	if err != nil || ctx.Err() != nil {
-		t.Fatalf("%v, %v", err, ctx.Err())
+		t.Fatalf("the answer should come before the deadline: %v, %v", err, ctx.Err())
 	}
 	if got := shown(v); !strings.HasPrefix(got, "7 503 ") && !strings.HasPrefix(got, "8 429 ") {
-		t.Error(got)
+		t.Errorf("a delay beyond the deadline got %s", got)
 	}
 	if n := w.gate.Waiting(); n != 0 {
 		t.Errorf("%d requests wait", n)
@@ -295,10 +295,10 @@ func TestUnusable(t *testing.T) {
 		{}, {Attributes: &authpb.AttributeContext{}}, sourceless, both, request("/", ""), request("/", "localhost"), request("/", "192.0.2.1:80"), request("/", "192.0.2.256"),
 	} {
 		if got := w.check(q); got != "InvalidArgument" {
-			t.Errorf("%v: %s", q, got)
+			t.Errorf("%v reports no request, but got %s", q, got)
 		}
 	}
 	if len(w.unusable) != 8 || len(w.actions) != 0 {
-		t.Errorf("%q, %v", w.unusable, w.actions)
+		t.Errorf("want 8 unusable calls and no decision, got %q, %v", w.unusable, w.actions)
 	}
 }

@@ -41,14 +41,14 @@ func TestHeadersOfEachGateway(t *testing.T) {
 		} {
 			w := f.call(c.query, c.lines...)
 			if w.Code != c.status || w.Header().Get("Sluice-Status") != c.actual {
-				t.Errorf("%s %d: %d %q %s", name, i, w.Code, w.Header().Get("Sluice-Status"), w.Body)
+				t.Errorf("%s, request %d: status %d, Sluice-Status %q: %s", name, i, w.Code, w.Header().Get("Sluice-Status"), w.Body)
 			}
 			limited := i < 5
 			if limited && !strings.HasPrefix(w.Header().Get("RateLimit"), `"login/logins";r=`) {
 				t.Errorf("%s %d: RateLimit is %q", name, i, w.Header().Get("RateLimit"))
 			}
 			if denied := limited && i >= 2; denied && (w.Header().Get("Retry-After") == "" || !json.Valid(w.Body.Bytes())) || w.Code == 200 && w.Body.Len() > 0 {
-				t.Errorf("%s %d: %v %s", name, i, w.Header(), w.Body)
+				t.Errorf("%s, request %d: headers %v, body %s", name, i, w.Header(), w.Body)
 			}
 		}
 		if len(f.verdicts) != 9 || len(f.unusable) != 0 {
@@ -129,7 +129,7 @@ func TestUnusableRequests(t *testing.T) {
 			t.Errorf("%s %q: %d %q, want %q", x.query, x.lines, w.Code, got, x.want)
 		}
 		if x.want != "" && (w.Code != 400 || !strings.Contains(w.Body.String(), `"remedy":"`)) {
-			t.Errorf("%q: %d %s", x.lines, w.Code, w.Body)
+			t.Errorf("%q: the refusal should have a remedy: %d %s", x.lines, w.Code, w.Body)
 		}
 	}
 	f = newFixture(t, policy.Rule{Name: "none", Always: true})
@@ -234,7 +234,7 @@ func TestUnseenOutcomes(t *testing.T) {
 		}
 	}
 	if len(f.errs) > 0 {
-		t.Error(f.errs)
+		t.Errorf("the calls caused errors: %v", f.errs)
 	}
 }
 
@@ -256,7 +256,7 @@ func TestHeadersForTheService(t *testing.T) {
 		for i, want := range []string{"", c.want} {
 			w := f.call("", nginx("GET", c.path, "192.0.2.1", c.header+": forged")...)
 			if w.Code != 200 || w.Header().Get(c.header) != want || w.Body.Len() > 0 {
-				t.Errorf("%s %d: %d %v", c.path, i, w.Code, w.Header())
+				t.Errorf("%s, request %d: %d %v, want %s: %q", c.path, i, w.Code, w.Header(), c.header, want)
 			}
 		}
 	}

@@ -201,7 +201,7 @@ func TestLocalDecisions(t *testing.T) {
 	a.add(sluice.Request{Limit: three, Cost: -1})
 	a.Finish()
 	if len(a.answers) != 6 {
-		t.Fatal(a.answers)
+		t.Fatalf("want an answer to each of 6 questions, got %v", a.answers)
 	}
 	invalid := a.answers[5]
 	a.want("near true 2 ", "far true 2 ", "near true 1 ", "also true 2 far true 999 ", "also true 1 ", invalid)

@@ -123,7 +123,7 @@ func TestForwardsNothingForClientsThatLeft(t *testing.T) {
 		}
 	}()
 	if got := <-arrived; got != "/first" {
-		t.Fatal(got)
+		t.Fatalf("the service got %s first, want /first", got)
 	}
 	second := make(chan error)
 	go func() {

@@ -124,7 +124,7 @@ func TestBodiesAreForwardedAtTheRate(t *testing.T) {
 				}
 				got := <-arrived
 				if got.err != nil {
-					t.Fatal(got.err)
+					t.Fatalf("the service could not read the body: %v", got.err)
 				}
 				return got.rate
 			})

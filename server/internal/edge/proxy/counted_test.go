@@ -168,7 +168,7 @@ func TestUpgradedConnectionsDoNotCount(t *testing.T) {
 	}
 	for range 2 {
 		if got := fetch(t, client(t), http.MethodGet, f.URL, ""); got.status != http.StatusOK {
-			t.Errorf("%+v", got)
+			t.Errorf("the upgraded connection counts against the bound: %+v", got)
 		}
 	}
 	if err := c.CloseNow(); err != nil {

@@ -50,7 +50,7 @@ func TestReadsABodyBeyondTheAnswer(t *testing.T) {
 				t.Fatal(err)
 			}
 			if text, err := io.ReadAll(res.Body); err != nil || res.Proto != protocol || res.StatusCode != http.StatusOK {
-				t.Errorf("%s: %s, %q, %v", res.Proto, res.Status, text, err)
+				t.Errorf("%s: status %s, body %q, %v", res.Proto, res.Status, text, err)
 			}
 			_ = client.Close()
 			_ = res.Body.Close()

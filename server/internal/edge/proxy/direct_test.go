@@ -92,7 +92,7 @@ func TestAnswersInTime(t *testing.T) {
 				t.Errorf("%s: %s after %v", path, failures.last(), took)
 			}
 			if got.status != want {
-				t.Errorf("%s: %+v", path, got)
+				t.Errorf("%s: the response is %+v, want status %d", path, got, want)
 			}
 		}
 	}
@@ -118,7 +118,7 @@ func TestAnswersMayLast(t *testing.T) {
 				continue
 			}
 			if got := fetch(t, client(t), http.MethodGet, f.URL+path, ""); got.body != "012345" || got.broken {
-				t.Errorf("%s: %+v", path, got)
+				t.Errorf("%s: the body should be complete: %+v", path, got)
 			}
 		}
 	}

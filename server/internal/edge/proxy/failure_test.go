@@ -48,7 +48,7 @@ func wantProblem(t *testing.T, res reply, body string, status int, secret string
 		Title, Detail string
 	}
 	if err := json.Unmarshal([]byte(body), &p); err != nil {
-		t.Fatalf("%q: %v", body, err)
+		t.Fatalf("the body is not a problem document: %q: %v", body, err)
 	}
 	if res.StatusCode != status || p.Status != status || p.Title == "" || p.Detail == "" {
 		t.Errorf("status %d, problem %+v, want %d", res.StatusCode, p, status)

@@ -73,7 +73,7 @@ func TestKeepsCleanConnections(t *testing.T) {
 			for _, path := range []string{"/1", "/2"} {
 				got := fetch(t, cl, c.method, f.URL+path, "")
 				if got.broken || got.status/100 == 5 || got.body != "" && got.body != path {
-					t.Errorf("%s: %+v", path, got)
+					t.Errorf("%s got the response of another request: %+v", path, got)
 				}
 			}
 			if kept := s.accepted.Load() == 1; kept != c.kept {
@@ -93,7 +93,7 @@ func TestSecondAnswersReachNoBody(t *testing.T) {
 		path := fmt.Sprintf("/%02d", i)
 		got := fetch(t, cl, http.MethodPost, f.URL+path, "body")
 		if got.status != http.StatusBadGateway && (got.status != http.StatusOK || got.body != path) {
-			t.Fatalf("%s: %+v", path, got)
+			t.Fatalf("%s got the response of another request: %+v", path, got)
 		}
 	}
 }
@@ -130,7 +130,7 @@ func TestBytesBetweenRequestsAreNoAnswer(t *testing.T) {
 			cl := client(t)
 			for _, path := range []string{"/1", "/2", "/3"} {
 				if got := fetch(t, cl, http.MethodGet, f.URL+path, ""); got.status != http.StatusOK || got.body != path {
-					t.Errorf("%s: %+v", path, got)
+					t.Errorf("%s got what nobody requested: %+v", path, got)
 				}
 				if path == "/1" {
 					close(read)

@@ -57,7 +57,7 @@ func TestSmallAnswersLeaveInOneWrite(t *testing.T) {
 		const requests = 50
 		for range requests {
 			if res, _ := get(t, c, f.URL+path, nil); res.StatusCode/100 != 2 {
-				t.Errorf("%s: %d", path, res.StatusCode)
+				t.Errorf("%s: status %d", path, res.StatusCode)
 			}
 		}
 		if got := l.writes.Load(); got < requests || got > most*requests {

@@ -57,7 +57,7 @@ func TestStreamsAnswersOfAKnownLength(t *testing.T) {
 	piece := make([]byte, 6)
 	for _, want := range []string{"first ", "second"} {
 		if _, err := io.ReadFull(c.in, piece); err != nil || string(piece) != want {
-			t.Fatalf("%q, %v", piece, err)
+			t.Fatalf("the piece should arrive at once: %q, %v; want %q", piece, err, want)
 		}
 		next <- struct{}{}
 	}
@@ -291,7 +291,7 @@ func TestUpgradesToWebSocket(t *testing.T) {
 		}
 		_, got, err := c.Read(t.Context())
 		if err != nil || string(got) != "echo "+message {
-			t.Fatalf("%q, %v", got, err)
+			t.Fatalf("the echo of %[3]s is %[1]q, %[2]v", got, err, message)
 		}
 	}
 	if err := c.Close(websocket.StatusNormalClosure, ""); err != nil {

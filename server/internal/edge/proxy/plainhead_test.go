@@ -72,7 +72,7 @@ func FuzzPlainHeads(f *testing.F) {
 			t.Errorf("%q, want %q", got, want.String())
 		}
 		if again, err := http.ReadRequest(newReader(got)); err != nil || again.Method != in.Method || strings.Count(string(got), "\r\n\r\n") != 1 {
-			t.Errorf("%q: %v", got, err)
+			t.Errorf("package http does not read the head as one request: %q: %v", got, err)
 		}
 	})
 }

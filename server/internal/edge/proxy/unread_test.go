@@ -107,7 +107,7 @@ func TestOrdinaryBodiesKeepTheirConnections(t *testing.T) {
 		c := client(t)
 		for _, method := range []string{"POST", "PUT", "PATCH", "POST", "DELETE", "POST"} {
 			if res := fetch(t, c, method, f.URL, "body"); res.status != http.StatusOK {
-				t.Fatalf("%s: %+v", method, res)
+				t.Fatalf("method %s: %+v", method, res)
 			}
 		}
 		if len(ports) != 6 || ports[0] != ports[4] || ports[4] == ports[5] {

@@ -95,10 +95,10 @@ func TestThrottleIsNoRule(t *testing.T) {
 	to := s.dial()
 	to.do("SLUICE.CHECK", "cl.throttle", "k")
 	if got := to.do("CL.THROTTLE", "k", "0", "1", "3600"); got != "[0 1 0 -1 3600]" {
-		t.Error(got)
+		t.Errorf("the rule of the same name took from CL.THROTTLE: %s", got)
 	}
 	if got := to.do("SLUICE.CHECK", ThrottleName, "k"); !strings.HasPrefix(got, "-ERR there is no rule") {
-		t.Error(got)
+		t.Errorf("the name of CL.THROTTLE should not be a rule: %s", got)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestCheckVerdicts(t *testing.T) {
 	to.do("SLUICE.CHECK", "address", "192.0.2.1", "PEEK")
 	to.do("SLUICE.CHECK", "address", "192.0.2.1", "COST", "3")
 	if got := fmt.Sprint(s.seen()); got != "[address allow address deny]" {
-		t.Error(got)
+		t.Errorf("the observed verdicts are %s", got)
 	}
 	s.pass(time.Minute)
 }

@@ -31,13 +31,13 @@ func TestRepliesComeInOrder(t *testing.T) {
 	}()
 	for i := range n {
 		if got := to.reply(); !strings.HasPrefix(got, "[0 10000 ") {
-			t.Fatalf("%d: %s", i, got)
+			t.Fatalf("reply %d to CL.THROTTLE is %s", i, got)
 		}
 		if got := to.reply(); got != "PONG" {
-			t.Fatalf("%d: %s", i, got)
+			t.Fatalf("reply %d to PING is %s", i, got)
 		}
 		if got := to.reply(); !strings.HasPrefix(got, "-ERR unknown command 'GET'") {
-			t.Fatalf("%d: %s", i, got)
+			t.Fatalf("reply %d to GET is %s", i, got)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func TestMalformed(t *testing.T) {
 			t.Errorf("%.40q: %q, want %s", c.give, got, c.want)
 		}
 		if got := to.reply(); got != "closed: EOF" {
-			t.Errorf("%.40q: %s", c.give, got)
+			t.Errorf("%.40q: the connection should end: %s", c.give, got)
 		}
 	}
 	if len(s.seen()) > 0 {
@@ -225,7 +225,7 @@ func TestActiveConnectionStays(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n, err := client.Read(buf); err != nil || !bytes.Equal(buf[:n], []byte("+PONG\r\n")) {
-				t.Fatalf("%q, %v", buf[:n], err)
+				t.Fatalf("the reply to PING is %q, %v", buf[:n], err)
 			}
 		}
 		_ = client.Close()
@@ -239,11 +239,11 @@ func TestCommandsThatArrivedAreAnsweredAtTheEnd(t *testing.T) {
 	s := serve(t, noRules, nil)
 	idle, busy := s.dial(), s.dial()
 	if got := idle.do("PING"); got != "PONG" {
-		t.Fatal(got)
+		t.Fatalf("the reply to PING is %s", got)
 	}
 	busy.send(strings.Repeat("PING\r\n", 100))
 	if got := busy.reply(); got != "PONG" {
-		t.Fatal(got)
+		t.Fatalf("the reply to the first PING is %s", got)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), edgetest.Patience)
 	defer cancel()
@@ -252,11 +252,11 @@ func TestCommandsThatArrivedAreAnsweredAtTheEnd(t *testing.T) {
 	go func() { done <- s.server.Shutdown(ctx) }()
 	for i := range 99 {
 		if got := busy.reply(); got != "PONG" {
-			t.Fatalf("%d: %s", i, got)
+			t.Fatalf("reply %d at the end is %s, want PONG", i, got)
 		}
 	}
 	if got := busy.reply(); got != "closed: EOF" {
-		t.Error(got)
+		t.Errorf("after the last reply, the connection should end: %s", got)
 	}
 	_, _ = busy.Close(), idle.Close()
 	if err := <-done; err != nil {
@@ -283,7 +283,7 @@ func TestShutdownWhileBusy(t *testing.T) {
 		}
 	}()
 	if got := to.reply(); got != "PONG" {
-		t.Fatal(got)
+		t.Fatalf("the reply to PING is %s", got)
 	}
 	go func() { _, _ = io.Copy(io.Discard, to.In) }()
 	ctx, cancel := context.WithTimeout(context.Background(), edgetest.Patience)

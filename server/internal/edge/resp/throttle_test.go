@@ -198,7 +198,7 @@ func TestChangedNumbersKeepWhatWasUsed(t *testing.T) {
 	s := serve(t, noRules, nil)
 	to := s.dial()
 	if got := to.do("CL.THROTTLE", "k", "99", "100", "3600", "100"); got != "[0 100 0 -1 3600]" {
-		t.Fatal(got)
+		t.Fatalf("taking all 100 units got %s", got)
 	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -206,7 +206,7 @@ func TestChangedNumbersKeepWhatWasUsed(t *testing.T) {
 	for range 2000 {
 		n := []string{text(random.Int64N(100)), text(1 + random.Int64N(100)), text(3600 + random.Int64N(100_000))}
 		if got := to.do("CL.THROTTLE", "k", n[0], n[1], n[2]); !strings.HasPrefix(got, "[1 ") {
-			t.Fatalf("%v: %s", n, got)
+			t.Fatalf("numbers %v gave a fresh budget: %s", n, got)
 		}
 	}
 	// A larger burst adds its difference, once.
@@ -259,7 +259,7 @@ func TestThrottlesAreBounded(t *testing.T) {
 		t.Helper()
 		got, problem := ts.find(n, recent, client, now)
 		if problem != "" {
-			t.Fatalf("%+v: %s", n, problem)
+			t.Fatalf("numbers %+v found no room: %s", n, problem)
 		}
 		return got
 	}
@@ -352,6 +352,6 @@ func TestThrottleVerdicts(t *testing.T) {
 		to.do("CL.THROTTLE", "k", "0", "1", "10", quantity)
 	}
 	if got := fmt.Sprint(s.seen()); got != "[(cl.throttle) allow (cl.throttle) deny (cl.throttle) deny]" {
-		t.Error(got)
+		t.Errorf("the observed verdicts are %s", got)
 	}
 }

@@ -107,7 +107,7 @@ func TestTransactionsWithoutExec(t *testing.T) {
 		stays.do("PING")
 	}
 	if got := stays.do("CL.THROTTLE", "k", "9", "1", "86400", "0"); got != "[0 10 10 -1 0]" {
-		t.Error(got)
+		t.Errorf("the abandoned transaction took units: %s", got)
 	}
 	if got := s.seen(); len(got) > 0 {
 		t.Errorf("verdicts %v", got)
@@ -128,19 +128,19 @@ func TestLongTransactions(t *testing.T) {
 				continue
 			}
 			if !strings.HasPrefix(got, "-ERR the commands of a transaction have more than 262144 bytes") {
-				t.Fatal(got)
+				t.Fatalf("a transaction that is too long got %s", got)
 			}
 			break
 		}
 		if got := to.do("EXEC"); !strings.HasPrefix(got, "-EXECABORT") {
-			t.Error(got)
+			t.Errorf("EXEC of a transaction that is too long got %s", got)
 		}
 		if fewest, most := mostQueued/(size+80)-1, mostQueued/(size+50); queued < fewest || queued > most {
 			t.Errorf("%d commands were queued, want %d to %d", queued, fewest, most)
 		}
 	}
 	if got := to.do("CL.THROTTLE", "k", "9999", "1", "86400", "0"); got != "[0 10000 10000 -1 0]" {
-		t.Error(got)
+		t.Errorf("the refused transaction took units: %s", got)
 	}
 	to.do("MULTI")
 	for range 1000 {
@@ -186,7 +186,7 @@ func TestTransactionsKeepBytes(t *testing.T) {
 	to.reply()
 	to.do("ECHO", "")
 	if got := to.do("EXEC"); got != "[a\r\n$1\r\n\x00 b\n c ]" {
-		t.Errorf("%q", got)
+		t.Errorf("EXEC changed the bytes: %q", got)
 	}
 }
 
@@ -196,7 +196,7 @@ func TestTransactionsThatEndTheConnection(t *testing.T) {
 	s := serve(t, noRules, func(o *Options) { o.Verify = func(token string) bool { return token == "right" } })
 	to := s.dial()
 	if got := to.do("MULTI"); !strings.HasPrefix(got, "-NOAUTH") {
-		t.Error(got)
+		t.Errorf("MULTI without a token got %s", got)
 	}
 	to.do("AUTH", "right")
 	to.do("MULTI")
@@ -205,10 +205,10 @@ func TestTransactionsThatEndTheConnection(t *testing.T) {
 	}
 	to.do("ECHO", "last")
 	if got := to.do("EXEC"); strings.Count(got, "-WRONGPASS") != 3 || !strings.HasSuffix(got, " last]") {
-		t.Error(got)
+		t.Errorf("the reply to EXEC should be complete: %s", got)
 	}
 	if got := to.reply(); got != "closed: EOF" {
-		t.Error(got)
+		t.Errorf("after three wrong tokens, the connection should end: %s", got)
 	}
 }
 

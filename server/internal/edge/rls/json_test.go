@@ -37,10 +37,10 @@ func TestTheCallOverHTTP(t *testing.T) {
 		w.JSONHandler().ServeHTTP(got, r)
 		body := strings.ReplaceAll(got.Body.String(), " ", "")
 		if got.Code != x.code || !strings.Contains(body, strings.ReplaceAll(x.has, " ", "")) {
-			t.Errorf("%s: %d %s", x.name, got.Code, got.Body)
+			t.Errorf("%s: %d %s, want %d with %s", x.name, got.Code, got.Body, x.code, x.has)
 		}
 		if x.method == http.MethodGet && got.Header().Get("Allow") != "POST" {
-			t.Errorf("%s: %v", x.name, got.Header())
+			t.Errorf("%s: the header Allow is missing: %v", x.name, got.Header())
 		}
 	}
 }

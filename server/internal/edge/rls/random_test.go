@@ -48,20 +48,20 @@ func TestRandomCalls(t *testing.T) {
 		answer, err := shouldRateLimit(w.Service, t.Context(), func(m any) error { return m.(*call).UnmarshalWire(b) }, nil)
 		if err != nil {
 			if status.Code(err) != codes.InvalidArgument {
-				t.Fatalf("%v: %v", q, err)
+				t.Fatalf("call %v failed without InvalidArgument: %v", q, err)
 			}
 			continue
 		}
 		var v ratelimitpb.RateLimitResponse
 		if err := proto.Unmarshal(answer.(*call).AppendWire(nil), &v); err != nil {
-			t.Fatalf("%v: %v", q, err)
+			t.Fatalf("the answer to %v cannot be read: %v", q, err)
 		}
 		over := false
 		for _, s := range v.GetStatuses() {
 			over = over || s.GetCode() == ratelimitpb.RateLimitResponse_OVER_LIMIT
 		}
 		if len(v.GetStatuses()) != len(q.GetDescriptors()) || over != (v.GetOverallCode() == ratelimitpb.RateLimitResponse_OVER_LIMIT) {
-			t.Fatalf("%v:\n%v", q, &v)
+			t.Fatalf("the statuses for %v disagree:\n%v", q, &v)
 		}
 		if over {
 			denied++

@@ -114,7 +114,7 @@ func TestMergedOverride(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := c.check(); err != nil || c.descriptors[0].Limit.String() != "5/10m" {
-		t.Errorf("%v, %v", c.descriptors[0].Limit, err)
+		t.Errorf("the two parts are read as %v, %v; want 5/10m", c.descriptors[0].Limit, err)
 	}
 }
 
@@ -126,12 +126,12 @@ func TestCallsForget(t *testing.T) {
 		c.reset()
 		for _, e := range c.entries[:cap(c.entries)] {
 			if e.Key != "" || e.Value != "" {
-				t.Fatalf("%+v", e)
+				t.Fatalf("an entry of the last request is left: %+v", e)
 			}
 		}
 		for _, d := range c.descriptors[:cap(c.descriptors)] {
 			if d.Entries != nil || d.Limit != nil || d.Refund {
-				t.Fatalf("%+v", d)
+				t.Fatalf("a descriptor of the last request is left: %+v", d)
 			}
 		}
 	}

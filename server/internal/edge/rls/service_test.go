@@ -179,7 +179,7 @@ func TestHeadersOfRateLimitAnswers(t *testing.T) {
 		}
 		text := w.call(x.call)
 		if err := json.Unmarshal([]byte(text), &got); err != nil {
-			t.Fatalf("%s: %s: %v", x.name, text, err)
+			t.Fatalf("%s: the answer %s is not JSON: %v", x.name, text, err)
 		}
 		if found := orNull(got.ResponseHeadersToAdd) + " " + orNull(got.RawBody); found != x.want {
 			t.Errorf("%s: got  %s\nwant %s", x.name, found, x.want)
@@ -303,7 +303,7 @@ func TestCallsAreAnsweredBeforeTheirDeadline(t *testing.T) {
 			}
 		})
 		if got := w.text(c.out); canonical(got) != canonical(want) {
-			t.Errorf("%s: %s", key, got)
+			t.Errorf("%s: the answer is %s, want %s", key, got, want)
 		}
 	}
 }

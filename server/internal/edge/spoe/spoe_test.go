@@ -74,10 +74,10 @@ func TestHealthCheck(t *testing.T) {
 	payload := append(bytes.Clone(b[4+1+4+2:]), appendBoolValue(appendText(nil, "healthcheck"), true)...)
 	p.send(raw(frameHaproxyHello, flagFin, 0, 0, payload))
 	if got := p.receive(); !strings.HasPrefix(got, "hello version=2.0") {
-		t.Error(got)
+		t.Errorf("a health check got %s, want the hello", got)
 	}
 	if got := p.receive(); got != "closed" {
-		t.Error(got)
+		t.Errorf("after a health check, the connection should end: %s", got)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestDecisions(t *testing.T) {
 		}
 	}
 	if s.complaints() != "" {
-		t.Error(s.complaints())
+		t.Errorf("the server complains: %s", s.complaints())
 	}
 }
 
@@ -197,12 +197,12 @@ func TestHeadersAsText(t *testing.T) {
 	}
 	for i, want := range []string{"r=1;", "r=0;", "action=deny"} {
 		if got := p.notify(build("host: a.example\r\nx-user: me\r\n\r\n")); !strings.Contains(got, want) {
-			t.Errorf("%d: %s", i, got)
+			t.Errorf("answer %d is %s, want %s", i, got, want)
 		}
 	}
 	for _, bad := range []string{"host", "host: a.example", "host: a.example\r\n\r\nx: y\r\n\r\n", "x-user\r\n\r\n"} {
 		if got := p.notify(build(bad)); got != "problem="+badHeaders {
-			t.Errorf("%q: %s", bad, got)
+			t.Errorf("headers %q should be refused: %s", bad, got)
 		}
 	}
 }
@@ -267,13 +267,13 @@ func TestFragments(t *testing.T) {
 	p.send(raw(frameRest, 0, 300, 4000, payload[size:2*size]))
 	p.send(raw(frameRest, flagFin, 300, 4000, payload[2*size:]))
 	if got := p.receive(); !strings.HasPrefix(got, "ack 300/4000 action=allow allowed=true") {
-		t.Error(got)
+		t.Errorf("a message in three parts got %s", got)
 	}
 	// A message that HAProxy gives up gets no answer, and leaves nothing behind.
 	p.send(raw(frameNotify, 0, 301, 1, payload[:size]))
 	p.send(raw(frameRest, flagFin|flagAbort, 301, 1, nil))
 	if got := p.notify(message("GET", "/api/x", "192.0.2.1", "host", "a.example")); !strings.Contains(got, "r=0;") {
-		t.Error(got)
+		t.Errorf("the message that was given up took a unit or left something behind: %s", got)
 	}
 	if got := s.complaints(); got != "" {
 		t.Errorf("a valid message is complained about: %s", got)
@@ -326,7 +326,7 @@ func TestStrangers(t *testing.T) {
 	p := s.dial()
 	_, _ = p.Write(helloFrame("2.0", 16380, ""))
 	if got := p.receive(); got != "closed" {
-		t.Error(got)
+		t.Errorf("a peer that is not trusted got %s", got)
 	}
 	if !strings.Contains(s.complaints(), "not in trusted_proxies") {
 		t.Errorf("complaints: %s", s.complaints())
@@ -349,7 +349,7 @@ func TestWaitingRequestsHoldUpNoOthers(t *testing.T) {
 	for i := range n + 1 {
 		got := p.receive()
 		if !strings.Contains(got, "allowed=true") {
-			t.Errorf("%s", got)
+			t.Errorf("a request should be allowed: %s", got)
 		}
 		id, _, _ := strings.Cut(got, " action")
 		seen[id] = true
@@ -378,7 +378,7 @@ func TestRequestsAreDecidedBesideOthers(t *testing.T) {
 	}()
 	for range n {
 		if got := p.receive(); !strings.Contains(got, "allowed=true") {
-			t.Fatal(got)
+			t.Fatalf("a request among many got %s", got)
 		}
 	}
 }
@@ -391,7 +391,7 @@ func TestLargeFrames(t *testing.T) {
 	p.receive()
 	for i := range 3 {
 		if got := p.notify(message("GET", "/api/x", "192.0.2.1", "host", "a.example", "cookie", strings.Repeat("x", 20_000*(i+1)))); (i < 2) != strings.HasPrefix(got, "action=allow") {
-			t.Errorf("%d: %s", i, got)
+			t.Errorf("frame %d got %s", i, got)
 		}
 	}
 }
@@ -424,7 +424,7 @@ func TestFramesThatArrivedAreAnsweredAtTheEnd(t *testing.T) {
 		p.send(raw(frameNotify, flagFin, uint64(i), 1, message("GET", "/slow", "192.0.2.1", "host", "a.example")))
 	}
 	if got := p.receive(); !strings.HasPrefix(got, "ack ") {
-		t.Error(got)
+		t.Errorf("the first frame got %s, want an acknowledgement", got)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), edgetest.Patience)
 	defer cancel()
@@ -432,12 +432,12 @@ func TestFramesThatArrivedAreAnsweredAtTheEnd(t *testing.T) {
 	go func() { done <- s.server.Shutdown(ctx) }()
 	for range 2 {
 		if got := p.receive(); !strings.HasPrefix(got, "ack ") {
-			t.Error(got)
+			t.Errorf("a frame that had arrived got %s, want an acknowledgement", got)
 		}
 	}
 	for _, p := range []*proxy{p, idle} {
 		if got := p.receive(); got != "disconnect status-code=0 message=normal" {
-			t.Error(got)
+			t.Errorf("at the end, the connection got %s", got)
 		}
 		_ = p.Close()
 	}

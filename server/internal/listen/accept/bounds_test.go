@@ -21,7 +21,7 @@ func TestClientsOfConnections(t *testing.T) {
 	for text, want := range map[string]bool{"[2001:db8::2]:1": false, "[2001:db8:0:1::1]:1": true, "192.0.2.1:1": true, "[::ffff:192.0.2.2]:1": true} {
 		client, ok := l.admit(from(text))
 		if ok != want {
-			t.Errorf("%s: %t", text, ok)
+			t.Errorf("%s is admitted: %t, want %t", text, ok, want)
 		}
 		if text == "[::ffff:192.0.2.2]:1" && client != netip.MustParseAddr("192.0.2.2") {
 			t.Errorf("%s is %v", text, client)

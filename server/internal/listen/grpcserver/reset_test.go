@@ -109,7 +109,7 @@ func TestPings(t *testing.T) {
 		}
 		if away, ok := f.(*http2.GoAwayFrame); ok {
 			if away.ErrCode != http2.ErrCodeEnhanceYourCalm {
-				t.Errorf("%v", away)
+				t.Errorf("want the reason ENHANCE_YOUR_CALM, got %v", away)
 			}
 			return
 		}

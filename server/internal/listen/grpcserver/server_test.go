@@ -243,19 +243,19 @@ func TestHealth(t *testing.T) {
 		}
 	}
 	if all, err := health.List(t.Context(), &healthpb.HealthListRequest{}); err != nil || len(all.GetStatuses()) != 2 {
-		t.Errorf("%v, %v", all, err)
+		t.Errorf("want the health of the server and of one service, got %v, %v", all, err)
 	}
 	down.Store(true)
 	if got := next() + " " + check(""); got != "NOT_SERVING NOT_SERVING" {
-		t.Error(got)
+		t.Errorf("when the server is down, its health is %s", got)
 	}
 	down.Store(false)
 	if got := next(); got != "SERVING" {
-		t.Error(got)
+		t.Errorf("when the server is up again, its health is %s", got)
 	}
 	w.Drain()
 	if got := next() + " " + next() + " " + check(""); got != "NOT_SERVING Unavailable NOT_SERVING" {
-		t.Error(got)
+		t.Errorf("while it drains, the watch and the check got %s", got)
 	}
 	w.wants(w.say("a"), codes.OK, "a call while the server drains")
 }
@@ -279,7 +279,7 @@ func TestReflection(t *testing.T) {
 		names = append(names, s.GetName())
 	}
 	if got := strings.Join(names, " "); got != "grpc.health.v1.Health grpc.reflection.v1.ServerReflection grpc.reflection.v1alpha.ServerReflection test.Echo" {
-		t.Error(got)
+		t.Errorf("the listed services are %s", got)
 	}
 }
 
@@ -299,7 +299,7 @@ func TestCallsUnderWayEndAsUsual(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- w.Shutdown(t.Context()) }()
 	if v, err := idle.Recv(); err != nil || v.GetStatus() != healthpb.HealthCheckResponse_NOT_SERVING {
-		t.Errorf("%v, %v", v, err)
+		t.Errorf("at the end, the watch got %v, %v; want NOT_SERVING", v, err)
 	}
 	if _, err := idle.Recv(); status.Code(err) != codes.Unavailable {
 		t.Errorf("the watch goes on: %v", err)

@@ -85,7 +85,7 @@ func answers(t *testing.T, c net.Conn) {
 	}
 	buf := make([]byte, 5)
 	if _, err := io.ReadFull(c, buf); err != nil || string(buf) != "hello" {
-		t.Fatalf("%q, %v", buf, err)
+		t.Fatalf("the echo is %q, %v", buf, err)
 	}
 }
 

@@ -224,10 +224,10 @@ func TestStatusOfCalls(t *testing.T) {
 		}
 		x := logged{verdict: c.v, edge: c.edge, request: r}
 		if line := string(x.appendJSON(nil)); !strings.Contains(line, c.json) || !json.Valid([]byte(line)) {
-			t.Errorf("%+v: %s", c, line)
+			t.Errorf("%+v: the line as JSON is %s", c, line)
 		}
 		if line := strings.TrimSpace(string(x.appendCombined(nil))); !regexp.MustCompile(c.combined).MatchString(line) {
-			t.Errorf("%+v: %s", c, line)
+			t.Errorf("%+v: the combined line is %s", c, line)
 		}
 	}
 }

@@ -15,7 +15,7 @@ func TestBrief(t *testing.T) {
 		strings.Repeat("é", 1<<20):    strings.Repeat("é", 126) + "…",
 	} {
 		if got := Brief(text); got != want || len(got) > 256 {
-			t.Errorf("%.40q: %q", text, got)
+			t.Errorf("%.40q became %q, want %q", text, got, want)
 		}
 	}
 }

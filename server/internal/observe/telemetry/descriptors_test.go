@@ -85,7 +85,7 @@ sluice_descriptor_within_limit_total{descriptor="user",domain="edge",rule="user"
 	}
 	// Each descriptor counts once as a decision.
 	if got := scraped(m, `sluice_decisions_total{outcome="allowed",rule="user"}`); got != "sluice_decisions_total{outcome=\"allowed\",rule=\"user\"} 6\n" {
-		t.Error(got)
+		t.Errorf("the decisions are counted as %q", got)
 	}
 	d.SetRules(nil)
 	if got := scraped(m, "sluice_descriptor_"); got != "" {

@@ -187,7 +187,7 @@ func TestLogsASampleOfDenials(t *testing.T) {
 	}
 	if line.Msg != "denied" || line.Edge != "api" || line.Rule != "login" || line.Reason != "limited" || line.Limit != "r" ||
 		line.Cost != 1 || line.Capacity != 5 || line.RetryAfter != 2*time.Second || line.NotLogged != 9997 {
-		t.Errorf("%+v", line)
+		t.Errorf("the logged denial is %+v", line)
 	}
 	if line.Key != prints.Fingerprint(sluice.StringKey("hunter2")) || strings.Contains(out.String(), "hunter2") {
 		t.Errorf("the key is logged as %q", line.Key)
@@ -205,7 +205,7 @@ func TestASampleOfNoneLogsNone(t *testing.T) {
 	d := NewDenials(slog.New(slog.NewTextHandler(&out, nil)), 0, NewFingerprinter("").Fingerprint)
 	d.Observe(edgeProxy, &policy.Verdict{Action: policy.Deny})
 	if out.Len() > 0 {
-		t.Error(out.String())
+		t.Errorf("without a sample, a denial was logged: %s", out.String())
 	}
 }
 
@@ -214,7 +214,7 @@ func TestLogsWhatIsMissing(t *testing.T) {
 	d := NewDenials(slog.New(slog.NewTextHandler(&out, nil)), 1, NewFingerprinter("").Fingerprint)
 	d.Observe(edgeProxy, &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNever, Rule: &policy.Rule{Name: "user"}, Missing: &policy.Part{Name: "X-User"}})
 	if !strings.Contains(out.String(), "missing=X-User") {
-		t.Error(out.String())
+		t.Errorf("the log of a denial has no missing=X-User: %s", out.String())
 	}
 }
 
@@ -231,7 +231,7 @@ func TestFingerprintsTellKeysApartAndNothingElse(t *testing.T) {
 		t.Error("fingerprints have no seed")
 	}
 	if !regexp.MustCompile(`^[0-9a-f]{16}$`).MatchString(f.Fingerprint(a)) {
-		t.Errorf("%q", f.Fingerprint(a))
+		t.Errorf("the fingerprint is %q, want 16 hex digits", f.Fingerprint(a))
 	}
 }
 

@@ -83,7 +83,7 @@ func TestDocumentedVerification(t *testing.T) {
 		r.Header.Set("Webhook-Signature", sign(key, "msg_1", timestamp(c.at), body))
 		c.change(r.Header)
 		if err := verify(r, body, c.secret); (err == nil) != c.ok {
-			t.Errorf("%s: %v", c.what, err)
+			t.Errorf("%s: accepted should be %v, got %v", c.what, c.ok, err)
 		}
 	}
 }

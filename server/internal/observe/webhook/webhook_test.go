@@ -270,7 +270,7 @@ func TestRetriesAreBounded(t *testing.T) {
 			at = d
 		}
 		if got := s.Stats(); got != (Stats{GivenUp: 1, Failed: attempts}) {
-			t.Errorf("%+v", got)
+			t.Errorf("want one message given up, got %+v", got)
 		}
 		// The next change is sent, and the receiver fails once.
 		r.mu.Lock()
@@ -288,7 +288,7 @@ func TestRetriesAreBounded(t *testing.T) {
 		s.set("x", 0)
 		<-time.After(time.Minute)
 		if got := s.Stats(); got != (Stats{Delivered: 1, GivenUp: 1, Failed: attempts + 1}) {
-			t.Errorf("%+v", got)
+			t.Errorf("want only the latest change delivered, got %+v", got)
 		}
 		if _, when, _ := strings.Cut(strings.Join(s.received, ";"), " "); when != "api below" {
 			t.Errorf("received %q", s.received)
@@ -304,7 +304,7 @@ func TestSlowReceiver(t *testing.T) {
 		s.set("api", 1)
 		<-time.After(callTime + 200*time.Millisecond)
 		if got := s.Stats(); got.Failed != 1 {
-			t.Errorf("%+v", got)
+			t.Errorf("the silent receiver should count as one failure: %+v", got)
 		}
 		<-time.After(3 * time.Second) // in the second attempt
 		before := time.Now()
@@ -382,16 +382,16 @@ func TestSends(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(m.Data.Changes) != 1 {
-		t.Fatalf("%s", r.body)
+		t.Fatalf("want a message with one change, got %s", r.body)
 	}
 	c := m.Data.Changes[0]
 	if m.Type != "sluice.pressure" || m.Data.Instance != "one" || c.Rule != "api" || c.State != Above || c.Pressure != 1.5 || c.Since.IsZero() || c.Reminder {
-		t.Errorf("%s", r.body)
+		t.Errorf("the message is %s", r.body)
 	}
 	id, at := r.head.Get("Webhook-Id"), r.head.Get("Webhook-Timestamp")
 	if !strings.HasPrefix(id, "msg_") || r.head.Get("Webhook-Signature") != sign(w.key, id, at, r.body) ||
 		r.head.Get("Content-Type") != "application/json" || r.head.Get("User-Agent") != "sluice/9" {
-		t.Errorf("%v", r.head)
+		t.Errorf("the headers of the message are %v", r.head)
 	}
 	status = http.StatusTemporaryRedirect
 	if err := w.post(t.Context(), w.sending); err == nil || !strings.Contains(err.Error(), "answered 307") {

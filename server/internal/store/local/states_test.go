@@ -50,7 +50,7 @@ func TestFileOfStatesStaysSmall(t *testing.T) {
 	for range rounds {
 		for k := range keys {
 			if d, err := store.Take(t.Context(), l, sluice.StringKey(strconv.Itoa(k)), 1); err != nil || !d.Allowed {
-				t.Fatalf("%+v, %v", d, err)
+				t.Fatalf("key %d of the file should be allowed: %+v, %v", k, d, err)
 			}
 		}
 		if err := s.save(false); err != nil {
@@ -63,7 +63,7 @@ func TestFileOfStatesStaysSmall(t *testing.T) {
 		t.Errorf("the file has had %d bytes, want up to %d", largest, most)
 	}
 	if c := s.figures(); c.saved != rounds+1 || c.failed > 0 || c.size != s.file.Size() {
-		t.Errorf("%+v", c)
+		t.Errorf("want a save in each round and none failed, got %+v", c)
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -72,7 +72,7 @@ func TestFileOfStatesStaysSmall(t *testing.T) {
 	defer file.Close()
 	loaded, report, err := memory.Load(file, memory.Options{})
 	if err != nil || report.States != keys {
-		t.Fatalf("%+v, %v", report, err)
+		t.Fatalf("the file should have all states: %+v, %v", report, err)
 	}
 	defer loaded.Close()
 	for k := range keys {

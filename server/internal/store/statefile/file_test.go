@@ -147,7 +147,7 @@ func TestOneOwner(t *testing.T) {
 	}
 	for _, p := range []string{path, link} {
 		if _, err := Open(p); !errors.Is(err, ErrInUse) {
-			t.Errorf("%s: %v", p, err)
+			t.Errorf("%s has an owner, but opening it returned %v", p, err)
 		}
 	}
 	if err := f.Close(); err != nil {
@@ -172,7 +172,7 @@ func TestSetAside(t *testing.T) {
 	f := open(t, path)
 	aside, err := f.SetAside(time.Unix(1_900_000_000, 0))
 	if err != nil || aside != f.Path()+".refused-20300317T174640.000Z" {
-		t.Fatalf("%q, %v", aside, err)
+		t.Fatalf("the file was set aside as %q, %v", aside, err)
 	}
 	holds(t, aside, "other")
 	if err := f.Replace(text("all")); err != nil {
@@ -186,10 +186,10 @@ func TestCheckLeavesNothingBehind(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "states")
 	if file, err := Check(path); file != nil || err != nil {
-		t.Errorf("%v, %v", file, err)
+		t.Errorf("the check of a new path opened %v, %v", file, err)
 	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
-		t.Errorf("%v, %v", files, err)
+		t.Errorf("the check left %v, %v", files, err)
 	}
 	for _, bad := range []string{dir, filepath.Join(dir, "missing", "states")} {
 		if _, err := Check(bad); err == nil {
