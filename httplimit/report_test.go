@@ -94,6 +94,9 @@ func TestReportsAreOneLine(t *testing.T) {
 		{reported("/" + strings.Repeat("a", 1<<16)), "target is longer than 64 KiB"},
 
 		{with(func(q *httplimit.Report) { q.Header = http.Header{"x-user": {"a"}} }), "header has a name"},
+		{with(func(q *httplimit.Report) { q.Header = http.Header{"a-User": {"a"}} }), "header has a name"},
+		{with(func(q *httplimit.Report) { q.Header = http.Header{"X-UA": {"a"}} }), "header has a name"},
+		{with(func(q *httplimit.Report) { q.Header = http.Header{"X-UZ": {"a"}} }), "header has a name"},
 		{with(func(q *httplimit.Report) { q.Header = http.Header{"X User": {"a"}} }), "header has a name"},
 		{with(func(q *httplimit.Report) { q.Header = http.Header{"": {"a"}} }), "header has a name"},
 		{reported("/", "X-User: a\r\nX-Other: b"), "header has a control character"},

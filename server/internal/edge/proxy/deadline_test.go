@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -60,6 +61,31 @@ func TestReadsABodyBeyondTheAnswer(t *testing.T) {
 		}
 		s.Client().CloseIdleConnections()
 		s.Close()
+	}
+}
+
+// A service may take longer to answer than a client may take for the next piece of its body: the deadline of the body ends
+// with the body.
+func TestServicesMayTakeLongerThanBodies(t *testing.T) {
+	const stall = 200 * time.Millisecond
+	s := service(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		select {
+		case <-r.Context().Done(): // the proxy has given up
+		case <-time.After(5 * stall):
+			_, _ = io.WriteString(w, "late")
+		}
+	})
+	f := front(t, s.URL, TransportOptions{}, func(o *Options) { o.Stall, o.Grace, o.MinRate = stall, stall, 1 })
+	for _, framing := range []string{"Content-Length: 4\r\n\r\nbody", "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"} {
+		conn := dial(t, f.URL)
+		if _, err := io.WriteString(conn, "POST /upload HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n"+framing); err != nil {
+			t.Fatal(err)
+		}
+		status := conn.header()
+		if body, err := io.ReadAll(conn.in); err != nil || !strings.Contains(string(body), "late") {
+			t.Errorf("with %.14q the answer is %v and %q, %v; want the late answer of the service", framing, status, body, err)
+		}
 	}
 }
 

@@ -293,3 +293,18 @@ func TestRefusesBadOptions(t *testing.T) {
 		}
 	}
 }
+
+// A line of the log says how many failures had no line of their own, if there are some.
+func TestLogCountsWhatItHides(t *testing.T) {
+	for hidden, want := range map[int]string{0: "", 3: "not_logged=3"} {
+		var log strings.Builder
+		p := handler(t, "http://127.0.0.1:1", TransportOptions{}, func(o *Options) {
+			o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			o.Sample = func(Failure) (int, bool) { return hidden, true }
+		})
+		p.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody))
+		if !strings.Contains(log.String(), "the upstream gave no answer") || !strings.Contains(log.String(), want) || want == "" && strings.Contains(log.String(), "not_logged") {
+			t.Errorf("with %d hidden failures the log is %q, want %q in it", hidden, log.String(), want)
+		}
+	}
+}
