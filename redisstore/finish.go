@@ -45,7 +45,8 @@ func (s *Store) Settle(ctx context.Context, c sluice.Charge, actual int64) error
 		return err
 	}
 	actual = min(actual, 2*exact) // exceeds any cost by more than can be counted
-	if more := actual - exact; more > 0 && more < c.Cost { // scripts count the difference exactly only of smaller numbers
+	// Scripts count the difference exactly only of smaller numbers.
+	if more := actual - exact; more > 0 && more < c.Cost {
 		c.Cost, actual = c.Cost-more, exact
 	}
 	_, err := s.finish(ctx, &c, finishSettle, actual, 0)

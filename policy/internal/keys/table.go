@@ -101,7 +101,8 @@ func (t *Table[V]) Find(k Ref, b *Buffer) (v V, found bool) {
 	if c == nil {
 		return v, false
 	}
-	hash, made := uint64(0), b.bytes[k.start:k.end]
+	var hash uint64
+	made := b.bytes[k.start:k.end]
 	if len(made) > 0 {
 		hash = maphash.Bytes(c.seed, made)
 	} else {
