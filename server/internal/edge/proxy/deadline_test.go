@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 )
 
@@ -64,31 +66,6 @@ func TestReadsABodyBeyondTheAnswer(t *testing.T) {
 	}
 }
 
-// A service may take longer to answer than a client may take for the next piece of its body: the deadline of the body ends
-// with the body.
-func TestServicesMayTakeLongerThanBodies(t *testing.T) {
-	const stall = 200 * time.Millisecond
-	s := service(t, func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		select {
-		case <-r.Context().Done(): // the proxy has given up
-		case <-time.After(5 * stall):
-			_, _ = io.WriteString(w, "late")
-		}
-	})
-	f := front(t, s.URL, TransportOptions{}, func(o *Options) { o.Stall, o.Grace, o.MinRate = stall, stall, 1 })
-	for _, framing := range []string{"Content-Length: 4\r\n\r\nbody", "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"} {
-		conn := dial(t, f.URL)
-		if _, err := io.WriteString(conn, "POST /upload HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n"+framing); err != nil {
-			t.Fatal(err)
-		}
-		status := conn.header()
-		if body, err := io.ReadAll(conn.in); err != nil || !strings.Contains(string(body), "late") {
-			t.Errorf("with %.14q the answer is %v and %q, %v; want the late answer of the service", framing, status, body, err)
-		}
-	}
-}
-
 // times are the deadlines that were set.
 type times []time.Time
 
@@ -112,6 +89,23 @@ func TestDeadlinesEnd(t *testing.T) {
 		}
 		if !slices.Equal(set, want) {
 			t.Errorf("lasts %v: %v, want %v", lasts, set, want)
+		}
+	}
+}
+
+// The deadline for the next piece of a body is removed at the end of the body, or when it cannot be read, also if it lasts
+// from piece to piece: while a service takes its time to answer, nothing is awaited of the client.
+func TestNoDeadlineOutlivesABody(t *testing.T) {
+	for name, content := range map[string]io.Reader{"the end": strings.NewReader("body"), "an error": iotest.TimeoutReader(strings.NewReader("body"))} {
+		var set times
+		b := &patientBody{
+			ReadCloser: io.NopCloser(content), pace: (&Proxy{o: Options{Stall: time.Minute}}).pace(), until: deadline{of: &set, lasts: true}, http1: true, atEnd: func() {},
+		}
+		if _, err := io.ReadAll(iotest.OneByteReader(b)); err != nil && !errors.Is(err, iotest.ErrTimeout) {
+			t.Errorf("reading the body up to %s fails: %v", name, err)
+		}
+		if len(set) < 2 || set[0].IsZero() || !set[len(set)-1].IsZero() {
+			t.Errorf("after %s the deadlines are %v, want one, and then none", name, set)
 		}
 	}
 }
