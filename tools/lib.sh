@@ -188,6 +188,8 @@ need_all() {
 	# checks/browser opens the page for operators.
 	need chromium chromium fonts-dejavu-core
 	need tmux tmux
+	# checks/monitoring loads alerts into Prometheus.
+	need promtool prometheus
 	# checks/hybrid gives a server a wrong clock.
 	need_libfaketime
 }

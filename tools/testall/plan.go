@@ -47,6 +47,7 @@ var plain = map[string]string{
 	"checks/gateways":          "the gateways and sluice are other processes",
 	"checks/laws":              "one goroutine calls the store and the oracle in turn",
 	"checks/linearizable":      "most of the work is the checker of histories; the tests of memory find races",
+	"checks/monitoring":        "the servers and Prometheus are other processes",
 	"checks/process":           "a harness; the packages that use it run with the detector",
 	"checks/program":           "builds a program; the lock is between processes",
 	"checks/promises":          "reads the documentation",
@@ -154,7 +155,7 @@ var harnesses = []string{"bench", "checks/fleet", "checks/process", "checks/prog
 
 // equipped are the packages whose tests need servers or other packages of the system. `make quick` leaves them out.
 var equipped = []string{
-	"checks/browser", "checks/decisions", "checks/faults", "checks/gateways", "checks/hybrid", "checks/linearizable", "checks/protocols",
+	"checks/browser", "checks/decisions", "checks/faults", "checks/gateways", "checks/hybrid", "checks/linearizable", "checks/monitoring", "checks/protocols",
 	"checks/redis", "checks/schemas", "checks/servers", "checks/threats", "checks/vectors",
 }
 

@@ -60,6 +60,8 @@ func Open(o Options) (*Decisions, error) {
 	d.history = live.NewHistory(o.Metrics.Totals, time.Now())
 	o.Metrics.Counter("sluice_denials_without_key_total", "Denials whose keys are not listed, because too many rules denied requests at once.",
 		func() float64 { return float64(d.denied.Uncounted()) })
+	o.Metrics.Counter("sluice_clock_set_back_total", "How often the clock of the machine was set back by more than a second.",
+		func() float64 { return float64(d.history.ClockSetBack()) })
 	if o.AccessLog.File != "" {
 		if d.file, err = logfile.Open(o.AccessLog.File); err != nil {
 			return d, fmt.Errorf("access_log.file: %w", err)

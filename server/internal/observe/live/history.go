@@ -26,6 +26,7 @@ type History struct {
 	before time.Duration // when the counters were read last, since start
 	last   map[string]telemetry.Totals
 	rings  map[string]*ring
+	clock  clock
 	full   bool // this sample found no ring that can be taken
 }
 
@@ -52,6 +53,7 @@ func (h *History) Run(ctx context.Context) {
 func (h *History) Sample(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.clock.compare(now.Sub(h.start), now.Round(0).Sub(h.start.Round(0)))
 	// The clock of the machine may be set; this time only grows.
 	at := max(now.Sub(h.start), h.before)
 	middle := (h.before + at) / 2
@@ -157,4 +159,25 @@ func (h *History) Has(rule string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.rings[rule] != nil
+}
+
+// ClockSetBack returns how often the clock of the machine was set back by more than a second.
+func (h *History) ClockSetBack() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.clock.setBack
+}
+
+// clock compares the clock of the machine with one that nobody sets.
+type clock struct {
+	steady, wall time.Duration // since the start
+	setBack      uint64
+}
+
+// compare notes what both clocks show.
+func (c *clock) compare(steady, wall time.Duration) {
+	if (steady-c.steady)-(wall-c.wall) > time.Second {
+		c.setBack++
+	}
+	c.steady, c.wall = steady, wall
 }

@@ -129,6 +129,27 @@ func TestHistoryOfChanges(t *testing.T) {
 	}
 }
 
+// A clock that is set back is counted; one that is set forward, or slowed down a little, is not.
+func TestClockSetBack(t *testing.T) {
+	var c clock
+	for _, step := range []struct {
+		steady, wall time.Duration
+		want         uint64
+	}{
+		{10 * time.Second, 10 * time.Second, 0},
+		{20 * time.Second, 19500 * time.Millisecond, 0},
+		{30 * time.Second, -time.Hour, 1},
+		{40 * time.Second, -time.Hour + 10*time.Second, 1},
+		{50 * time.Second, 24 * time.Hour, 1},
+		{60 * time.Second, 24*time.Hour + 8*time.Second, 2},
+	} {
+		c.compare(step.steady, step.wall)
+		if c.setBack != step.want {
+			t.Errorf("after %v, the clock shows %v, and was set back %d times, want %d", step.steady, step.wall, c.setBack, step.want)
+		}
+	}
+}
+
 // However many rules there are, the rings are bounded. A rule without requests for an hour gives way.
 func TestRingsAreBounded(t *testing.T) {
 	now := time.Unix(1e9, 0)
