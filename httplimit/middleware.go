@@ -26,7 +26,7 @@ type Middleware struct {
 	headers *Headers
 	gate    *gate.Gate
 	flows   *gate.Flows
-	held    atomic.Int64 // bytes of bodies that rules have read ahead
+	room    bodyRoom // of bodies that rules have read ahead
 }
 
 // New returns a middleware that carries out the verdicts of d.
@@ -69,7 +69,7 @@ func (m *Middleware) serve(w http.ResponseWriter, came *http.Request, next http.
 	p := m.decider.inForce()
 	var body *modelBody
 	if p.ReadsModels() {
-		body = keepBody(w, came, &m.held)
+		body = keepBody(w, came, &m.room)
 		defer body.release()
 	}
 	r := endToEnd(came, p.Policy)

@@ -399,3 +399,110 @@ func TestDecideLeavesTheBody(t *testing.T) {
 type errorReader struct{}
 
 func (errorReader) Read([]byte) (int, error) { return 0, errors.New("it broke") }
+
+// The bodies that rules read hold a bounded number of bytes together, of which a client takes half. Beyond it, bodies are
+// not read, and cost the estimate.
+func TestBodiesReadAheadAreBounded(t *testing.T) {
+	t.Parallel()
+	const size, most = 32 << 20, 256 << 20
+	m := startModels(t, policy.Cost{Estimate: 7, Model: &policy.ModelCost{Body: size}}, nil)
+	limiter, err := httplimit.New(mustDecider(t, m), httplimit.Options{Context: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cost int64
+	h := limiter.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		v, _ := policy.FromContext(r.Context())
+		cost = v.Results[0].Request.Cost
+	}))
+	costs := func(peer string) int64 {
+		r := httptest.NewRequest(http.MethodPost, chat, strings.NewReader(`{"max_tokens":1}`))
+		r.RemoteAddr = peer + ":1"
+		h.ServeHTTP(httptest.NewRecorder(), r)
+		return cost
+	}
+	var all sync.WaitGroup
+	broken := make(chan struct{})
+	for i := range most / size {
+		reads := make(chan struct{})
+		all.Go(func() {
+			w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, chat, &waitingReader{reads: reads, until: broken})
+			r.ContentLength, r.RemoteAddr = size, "192.0.2.1:1"
+			if i >= most/size/2 {
+				r.RemoteAddr = fmt.Sprintf("192.0.2.%d:1", i)
+			}
+			h.ServeHTTP(w, r)
+			if w.Code != http.StatusBadRequest {
+				t.Errorf("a body that breaks off gets status %d", w.Code)
+			}
+		})
+		<-reads
+		if got := costs("192.0.2.1"); i == most/size/2-1 && got != 4+7 {
+			t.Errorf("a client whose bodies hold half of the room gets a cost of %d, not the estimate", got)
+		}
+	}
+	if got := costs("198.51.100.1"); got != 4+7 {
+		t.Errorf("while bodies hold all there is, a request costs %d, not the estimate", got)
+	}
+	close(broken)
+	all.Wait()
+	if got := costs("192.0.2.1"); got != 4+1 {
+		t.Errorf("after all others have ended, a request costs %d, so its body was not read", got)
+	}
+}
+
+// waitingReader is a body that breaks off in the end.
+type waitingReader struct {
+	reads chan struct{}
+	until chan struct{}
+}
+
+func (r *waitingReader) Read([]byte) (int, error) {
+	close(r.reads)
+	<-r.until
+	return 0, errors.New("it broke")
+}
+
+func mustDecider(t *testing.T, m *models) *httplimit.Decider {
+	t.Helper()
+	d, err := httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: m.policy, Store: m.store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Two middlewares read the same request and answer, and each settles its own limit.
+func TestNestedMiddlewaresOfModels(t *testing.T) {
+	t.Parallel()
+	inner, outer := startModels(t, policy.Cost{}, nil), startModels(t, policy.Cost{Model: &policy.ModelCost{Format: "openai-chat"}}, nil)
+	var h http.Handler = inner.service
+	for _, m := range []*models{inner, outer} {
+		limiter, err := httplimit.New(mustDecider(t, m), httplimit.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h = limiter.Wrap(h)
+	}
+	r := httptest.NewRequest(http.MethodPost, chat, strings.NewReader(`{"model":"a","max_tokens":100}`))
+	r.Header.Set(modeltest.Output, "40")
+	h.ServeHTTP(httptest.NewRecorder(), r)
+	if a, b := inner.used(t), outer.used(t); a != 46 || b != 46 {
+		t.Errorf("the inner limit has %d tokens used, and the outer one %d, not 46", a, b)
+	}
+}
+
+// A chunk of a stream costs no allocation, so memory does not grow with the stream.
+func TestChunksTakeNoMemory(t *testing.T) {
+	chunk := []byte(modelChunk)
+	for name, cost := range costs {
+		h := modelLimiter(t, cost).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.Header().Set("Content-Type", "text/event-stream")
+			if got := testing.AllocsPerRun(1000, func() { _, _ = w.Write(chunk) }); got != 0 {
+				t.Errorf("%s: a chunk costs %v allocations", name, got)
+			}
+		}))
+		h.ServeHTTP(&plainWriter{http.Header{}}, chatRequest(1000, true))
+	}
+}

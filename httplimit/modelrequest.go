@@ -9,17 +9,19 @@ import (
 	"net/url"
 	"path"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/sluicehq/sluice/internal/modelusage"
+	"github.com/sluicehq/sluice/internal/share"
 	"github.com/sluicehq/sluice/policy"
 )
 
 const (
 	// bodyWait is how long a client may take to send the part of a body that rules read.
 	bodyWait = time.Minute
-	// mostHeld is how many bytes of bodies a Middleware holds at once. Beyond it, bodies stay unread.
+	// mostHeld is how many bytes of bodies a Middleware holds at once. A client takes at most as much as is free, and
+	// further bodies stay unread.
 	mostHeld = 256 << 20
 )
 
@@ -27,11 +29,12 @@ const (
 type modelBody struct {
 	io.ReadCloser
 	control *http.ResponseController // nil if there is no deadline to set
-	all     *atomic.Int64            // what all bodies hold; nil if there is no bound
-	held    int64                    // of it, for this body
-	ahead   []byte                   // read and not passed on
-	size    int64                    // of what was read ahead, in all
-	err     error                    // of the last read
+	room    *bodyRoom                // nil if there is no bound
+	peer    string
+	held    int64  // of the room
+	ahead   []byte // read and not passed on
+	size    int64  // of what was read ahead, in all
+	err     error  // of the last read
 	reads   []modelRead
 }
 
@@ -46,15 +49,15 @@ type modelRead struct {
 }
 
 // keepBody makes the body of a request one that rules can read ahead. The writer, which may be nil, bounds the time of the
-// reads, and all, which may be nil, their memory. It returns nil for a request without a body.
-func keepBody(w http.ResponseWriter, r *http.Request, all *atomic.Int64) *modelBody {
+// reads, and the room, which may be nil, their memory. It returns nil for a request without a body.
+func keepBody(w http.ResponseWriter, r *http.Request, room *bodyRoom) *modelBody {
 	if b, ok := r.Body.(*modelBody); ok {
 		return b // of a middleware around this one
 	}
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
-	b := &modelBody{ReadCloser: r.Body, all: all}
+	b := &modelBody{ReadCloser: r.Body, room: room, peer: r.RemoteAddr}
 	if w != nil {
 		b.control = http.NewResponseController(w)
 	}
@@ -89,21 +92,41 @@ func (b *modelBody) release() {
 		return
 	}
 	if b.ahead = nil; b.held > 0 {
-		b.all.Add(-b.held)
+		b.room.take(b.peer, -b.held)
 		b.held = 0
 	}
 }
 
 // hold reports whether so many more bytes may be held.
 func (b *modelBody) hold(n int64) bool {
-	if b.all == nil {
+	if b.room == nil {
 		return true
 	}
-	if b.all.Add(n) > mostHeld {
-		b.all.Add(-n)
+	if !b.room.take(b.peer, n) {
 		return false
 	}
 	b.held += n
+	return true
+}
+
+// bodyRoom is the memory of all bodies that rules have read ahead. The zero bodyRoom is empty.
+type bodyRoom struct {
+	mu   sync.Mutex
+	room *share.Room
+}
+
+// take takes bytes for a remote address, or gives them back if they are negative. It reports whether there is room.
+func (r *bodyRoom) take(remote string, n int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.room == nil {
+		r.room = share.NewRoom(mostHeld)
+	}
+	peer := share.Peer(remote)
+	if taken, _ := r.room.Taken(); n > 0 && (!r.room.IsFree(peer) || int64(taken)+n > mostHeld) {
+		return false
+	}
+	r.room.Take(peer, int(n))
 	return true
 }
 

@@ -112,7 +112,7 @@ var house = []room{
 	{"gate", []string{sourceRoom, "internal/retry", "bandwidth", "policy", domain}, moduleOne, "gate carries verdicts out; protocols belong to the edges"},
 	{keyedRoom, []string{sourceRoom, "policy", domain}, nil, "keyed makes deciders of options; requests and protocols belong to the edges"},
 	{denials, []string{"gate", "policy", domain}, nil, "denial puts verdicts into answers; requests belong to the edges"},
-	{"httplimit", join(ofRequests, []string{keyedRoom, modelRoom, denials, "gate", "bandwidth", "policy", "memory", domain}), join(moduleOne, []string{"internal/ratetest", "internal/modeltest"}), "httplimit translates to policy and gate; take a sluice.Store"},
+	{"httplimit", join(ofRequests, []string{keyedRoom, modelRoom, sharedRoom, denials, "gate", "bandwidth", "policy", "memory", domain}), join(moduleOne, []string{"internal/ratetest", "internal/modeltest"}), "httplimit translates to policy and gate; take a sluice.Store"},
 	{"examples", moduleOne, nil, "an example uses the library only"},
 
 	// Modules over the library.

@@ -122,4 +122,64 @@ var ofRequests = []mutation{
 		"c.count.Add(1) > mostQuotas {", "c.count.Add(1) > 1<<40 {",
 		"httplimit TestQuotasAreBounded",
 	},
+	{
+		"an answer that breaks off gives nothing back", "policy/model.go",
+		"		return max(taken, units)", "		return units",
+		"server/internal/app TestBudgetIsExact",
+	},
+	{
+		"an answer without usage stays charged", "policy/model.go",
+		"	case o.Usage == nil:\n		return taken", "	case o.Usage == nil:\n		return 1",
+		"server/internal/app TestBudgetIsExact",
+	},
+	{
+		"a request takes the most output that it allows", "policy/model.go",
+		"Output: m.Output}\n", "Output: 1}\n",
+		"server/internal/app TestBudgetIsExact",
+	},
+	{
+		"a hidden model costs the highest price", "policy/model.go",
+		"		case unread:\n", "		case unread && i == 0:\n",
+		"policy TestModelsReserveTheMostAndSettleTheUsage",
+	},
+	{
+		"a model without a price is refused", "policy/model.go",
+		"	case !found:\n", "	case !found && false:\n",
+		"policy TestModelsWithoutAPriceAreRefused",
+	},
+	{
+		"rules match a request whose model is uncertain", "policy/model.go",
+		"	case err != nil, m.Unread:\n		r.Count = CountUnclear", "	case err != nil, m.Unread:",
+		"policy TestAttributeOfTheModel",
+	},
+	{
+		"a body that could understate its cost is refused", "httplimit/modelrequest.go",
+		"	case k.format != modelusage.Unknown || errors.Is(err, modelusage.ErrAmbiguous):", "	case errors.Is(err, modelusage.ErrAmbiguous) && k.format == modelusage.Unknown:",
+		"httplimit TestModelRequests",
+	},
+	{
+		"bodies that rules have read ahead are bounded", "httplimit/modelrequest.go",
+		"		return false\n	}\n	r.room.Take(peer, int(n))", "	}\n	r.room.Take(peer, int(n))",
+		"httplimit TestBodiesReadAheadAreBounded",
+	},
+	{
+		"a path with two formats is refused", "httplimit/modelrequest.go",
+		"	case other != f && other != modelusage.Unknown:", "	case false:",
+		"httplimit TestModelRequests",
+	},
+	{
+		"an answer is read to its end without its client", "server/internal/edge/proxy/answer.go",
+		"	if !a.pending.Reads() && (", "	if (",
+		"server/internal/app TestLeavingCancels",
+	},
+	{
+		"a request ends with its client if it should", "server/internal/edge/proxy/abandoned.go",
+		"	case !p.sent || p.cancels:", "	case !p.sent:",
+		"server/internal/app TestLeavingCancels",
+	},
+	{
+		"a refused body that is whole does not end the connection", "server/internal/edge/proxy/stall.go",
+		"ok && b.Ended() {", "ok && b.Ended() && false {",
+		"server/internal/app TestDenialsOfModelsKeepTheConnection",
+	},
 }

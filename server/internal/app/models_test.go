@@ -1,6 +1,7 @@
 package app
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -152,6 +153,35 @@ func TestLeavingCancels(t *testing.T) {
 		want := map[string]string{"cancel": "broken", "finish": "reported"}[c.leave]
 		if got := r.figure(`sluice_model_answers_total{end="` + want + `",` + c.end + `}`); got == "0" || strings.HasPrefix(got, "no ") {
 			t.Errorf("%s with on_leave: %s: answers counted as %s: %s", c.path, c.leave, want, got)
+		}
+	}
+}
+
+// TestDenialsOfModelsKeepTheConnection sends calls on one connection, of which some are denied after their body was read. The
+// next call on the connection is decided and settled as any other.
+func TestDenialsOfModelsKeepTheConnection(t *testing.T) {
+	t.Parallel()
+	r, _ := startModels(t, strings.ReplaceAll(modelRules, "BUDGET", "1000"))
+	c, in := r.connect(Proxy)
+	for i, most := range []int{10, 5000, 20, 5000, 5000, 30} {
+		body := `{"max_tokens":` + strconv.Itoa(most) + `}`
+		_, err := io.WriteString(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nX-Output: 5\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, res.Body); err != nil {
+			t.Fatal(err)
+		}
+		want := http.StatusOK
+		if most == 5000 {
+			want = http.StatusTooManyRequests
+		}
+		if res.StatusCode != want || res.Close {
+			t.Errorf("call %d gets status %d, not %d; the connection ends: %v", i, res.StatusCode, want, res.Close)
 		}
 	}
 }
