@@ -138,8 +138,11 @@ func (c *compiler) compile(i int, given *Rule) *rule {
 	if len(r.parts) > 0 {
 		c.addLists(r)
 		c.addOverrides(r)
+		if len(r.Limits) > 0 {
+			r.byCall, r.lazily = c.options.Overrides.get(r.Name), c.lazily()
+		}
 	}
-	r.limits = c.newSet(r, c.always(r), false)
+	r.limits = c.newSet(r, c.always(r), FromRule)
 	return r
 }
 

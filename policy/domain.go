@@ -301,7 +301,7 @@ func (o *overrides) rule(rate sluice.Rate) (*rule, error) {
 		return nil, &AttributeError{Attribute: "limit", Problem: "of a descriptor is invalid: " + err.Error(), Remedy: "give a count and a unit"}
 	}
 	r.Limits, r.parts = []*sluice.Limit{l}, r.Key
-	r.limits = &limitSet{requests: []sluice.Request{{Limit: l, Shadow: o.shadow, Debit: true}}, kinds: []limitKind{{role: r.role}}, override: true}
+	r.limits = &limitSet{requests: []sluice.Request{{Limit: l, Shadow: o.shadow, Debit: true}}, kinds: []limitKind{{role: r.role}}, from: FromFile}
 	if r.Always {
 		return r, nil
 	}

@@ -16,8 +16,8 @@ import (
 )
 
 // newSet makes the requests of a rule's limits, candidates included.
-func (c *compiler) newSet(r *rule, limits []*sluice.Limit, override bool) *limitSet {
-	set := &limitSet{override: override}
+func (c *compiler) newSet(r *rule, limits []*sluice.Limit, from NumbersFrom) *limitSet {
+	set := &limitSet{from: from}
 	for _, l := range limits {
 		set.requests = append(set.requests, sluice.Request{Limit: l, Floor: r.Floor, Ban: r.Ban, Shadow: r.role != RoleEnforced, Debit: r.debits(), Overdraw: r.Overdraw})
 		set.kinds = append(set.kinds, limitKind{l.IsConcurrency(), r.role})
@@ -191,7 +191,7 @@ func (r *Rule) OverrideCount() int { return r.overridden }
 // addOverrides makes the table of a rule's overrides. Overrides with equal numbers share their limits,
 // so that stores keep few limits.
 func (c *compiler) addOverrides(r *rule) {
-	t := overrideTable{compiler: c, rule: r, byNumbers: map[string]*limitSet{}, byList: map[**sluice.Limit]*limitSet{}, scratch: newScratch()}
+	t := overrideAdder{compiler: c, rule: r, byNumbers: map[string]*limitSet{}, byList: map[**sluice.Limit]*limitSet{}, scratch: newScratch()}
 	defer t.scratch.free()
 	for i := range r.Overrides {
 		t.add(&r.Overrides[i])
@@ -204,8 +204,8 @@ func (c *compiler) addOverrides(r *rule) {
 	r.overridden = r.overrides.Len()
 }
 
-// overrideTable collects the overrides of a rule.
-type overrideTable struct {
+// overrideAdder collects the overrides of a rule.
+type overrideAdder struct {
 	*compiler
 	rule      *rule
 	n         int
@@ -215,7 +215,7 @@ type overrideTable struct {
 }
 
 // add adds the next override.
-func (t *overrideTable) add(o *Override) {
+func (t *overrideAdder) add(o *Override) {
 	r, at := t.rule, t.n
 	t.n++
 	id, f := r.keyOf(t.scratch, o.Key, t.form)
@@ -243,7 +243,7 @@ func (t *overrideTable) add(o *Override) {
 }
 
 // setOf returns the limits of an override; nil if they do not fit the rule.
-func (t *overrideTable) setOf(at string, limits []*sluice.Limit) *limitSet {
+func (t *overrideAdder) setOf(at string, limits []*sluice.Limit) *limitSet {
 	r := t.rule
 	if len(limits) != len(r.Limits) || slices.Contains(limits, nil) {
 		t.report(at+".Limits", "", fault{fmt.Sprintf("are %d, and the rule has %d", len(limits), len(r.Limits)), "give as many, in their order"})
@@ -282,5 +282,5 @@ func (c *compiler) overriding(r *rule, at string, limits []*sluice.Limit) *limit
 	if r.Overdraw != r.debits() { // otherwise it is reported already
 		c.checkOwing(r, named)
 	}
-	return c.newSet(r, named, true)
+	return c.newSet(r, named, FromFile)
 }

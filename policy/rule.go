@@ -188,7 +188,9 @@ type rule struct {
 	allowIPs  *networks.Set
 	denyIPs   *networks.Set
 	hasLists  bool
-	entries   []int // the entry of the descriptor for each part; nil for a rule that matches requests
+	byCall    *ruleOverrides // nil without a table
+	lazily    *compiler      // reads the terms of the table
+	entries   []int          // the entry of the descriptor for each part; nil for a rule that matches requests
 }
 
 // StatusRange is a range of statuses, both ends included.
@@ -223,14 +225,37 @@ type limitSet struct {
 	// floors has the floors of the requests, by class: the first row is for requests without a class.
 	// Nil if all are the rule's own floor.
 	floors [][]int64
-	// override says that the numbers are for some keys only.
-	override bool
+	// from says where the numbers come from.
+	from NumbersFrom
 }
 
 // limitKind is what a request to the store does not contain.
 type limitKind struct {
 	lease bool // it needs a member
 	role  Role
+}
+
+// NumbersFrom says where the numbers of a limit come from. If several apply to a key, the last of these counts.
+type NumbersFrom uint8
+
+// Where numbers come from.
+const (
+	// FromRule: the rule itself.
+	FromRule NumbersFrom = iota
+	// FromFile: the Overrides of the rule, or its LimitsFor.
+	FromFile
+	// FromCall: the OverrideTable of the policy.
+	FromCall
+)
+
+var numbersNames = [...]string{FromRule: "rule", FromFile: "file", FromCall: "call"}
+
+// String returns it in a word.
+func (f NumbersFrom) String() string {
+	if int(f) < len(numbersNames) {
+		return numbersNames[f]
+	}
+	return "unknown"
 }
 
 // Role says what a decision about a limit is for.

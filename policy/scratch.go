@@ -59,6 +59,7 @@ type selection struct {
 	// listed and reason are set if the rule is decided without the store.
 	listed List
 	reason sluice.Reason
+	byCall bool // listed by an override of the table
 	// at is the index of the rule's first request, if filled is set. look lets the rule decide and take nothing.
 	at           int
 	filled, look bool
@@ -157,6 +158,9 @@ func (s *scratch) choose(r *rule, key keys.Ref) *selection {
 	case q.listed == NotListed && r.Always:
 		q.listed, q.reason = ListDeny, sluice.ReasonLimited
 	}
+	if r.byCall != nil && !r.byCall.table.IsEmpty() && !q.fixed() && s.overrideByCall(q) {
+		return q
+	}
 	if !r.overrides.IsEmpty() && !q.fixed() {
 		if set, ok := r.overrides.Find(key, &s.keys); ok {
 			q.set = set
@@ -182,7 +186,7 @@ func (s *scratch) limitsFor(q *selection) *Verdict {
 			return v
 		}
 	}
-	q.set = new(compiler).newSet(q.rule, limits, true)
+	q.set = new(compiler).newSet(q.rule, limits, FromFile)
 	return nil
 }
 
@@ -306,7 +310,8 @@ func (s *scratch) results() []LimitResult {
 		}
 		for j := range q.set.requests {
 			m, at := &all[n], q.at+j
-			m.Rule, m.Request, m.Role, m.Override = &q.rule.Rule, s.requests[at], q.role(j), q.set.override
+			m.Rule, m.Request, m.Role, m.From = &q.rule.Rule, s.requests[at], q.role(j), q.set.from
+			m.Override = m.From >= FromFile
 			if at < len(s.decisions) {
 				m.Decision = s.decisions[at]
 			}
@@ -319,6 +324,9 @@ func (s *scratch) results() []LimitResult {
 // fix writes the result of a rule that was decided without the store.
 func (s *scratch) fix(m *LimitResult, q *selection) {
 	m.Rule, m.Role, m.Listed = &q.rule.Rule, q.role(0), q.listed
+	if q.byCall {
+		m.From, m.Override = FromCall, true
+	}
 	m.Request = q.set.requests[0]
 	m.Request.Cost, m.Request.Peek = q.cost, true
 	if q.reason != sluice.ReasonMissingKey && q.reason != sluice.ReasonRepeatedKey {

@@ -232,8 +232,10 @@ type LimitResult struct {
 	// and Request has only the rule's first limit. A rule that is Always limited treats every client as
 	// on the list to deny, but with ReasonLimited. Its Request has a limit that is never used.
 	Listed List
-	// Override says that the numbers come from one of the rule's Overrides.
+	// Override says that the numbers, or the list, come from an override of the rule, or of the policy's table.
 	Override bool
+	// From says where they come from.
+	From NumbersFrom
 	// Uncharged says that the limit would let the request pass, and was not charged because
 	// another limit denied it.
 	Uncharged bool

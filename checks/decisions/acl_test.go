@@ -101,7 +101,14 @@ func walk(t *testing.T, route adapters.Route, steps int) error {
 			return err
 		}
 	}
-	return nil
+	if _, err := store.PutRecords(t.Context(), []redisstore.Record{{Name: "r", Text: "x", Until: time.UnixMicro(now + 1_000_000)}}); err != nil {
+		return err
+	}
+	page, err := store.RecordsSince(t.Context(), redisstore.RecordMark{}, 10)
+	if err == nil && len(page.Records) != 1 {
+		t.Errorf("of one record, %d are read", len(page.Records))
+	}
+	return err
 }
 
 type walker struct {

@@ -324,6 +324,13 @@ func (t *Table[V]) Remove(id ID) bool {
 	return true
 }
 
+// Take replaces all keys by the keys of another table, in one step. The other table is empty then.
+func (t *Table[V]) Take(from *Table[V]) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.core.Store(from.core.Swap(nil))
+}
+
 // Ended returns the keys whose end is at or before a time, and the first end that comes later; zero for none.
 func (t *Table[V]) Ended(now uint32) (ended []ID, next uint32) {
 	if c := t.core.Load(); c != nil {

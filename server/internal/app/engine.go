@@ -42,6 +42,7 @@ type engine struct {
 	// descriptors are counted for gateways.
 	descriptors *telemetry.Descriptors
 	api         *api.API
+	overrides   *policy.OverrideTable // by call
 
 	storeLog   *sampled.Log // errors of the store
 	answerLog  *sampled.Log // answers that cannot be sent
@@ -52,6 +53,7 @@ type engine struct {
 func (e *engine) open(o *Options) error {
 	f := e.file
 	e.storeLog, e.answerLog, e.gatewayLog = sampled.New(e.logger), sampled.New(e.logger), sampled.New(e.logger)
+	e.overrides = policy.NewOverrideTable()
 	rules, err := e.compile(f, nil)
 	if err != nil {
 		return err
@@ -59,7 +61,7 @@ func (e *engine) open(o *Options) error {
 	e.descriptors = telemetry.NewDescriptors(e.metrics, float64(f.NearLimit))
 	e.count(rules)
 	e.store, err = store.Open(store.Options{
-		Memory: &f.Store.Memory, Redis: f.Store.Redis, Policy: rules, Logger: e.logger, Metrics: e.metrics, Failed: e.storeFailed,
+		Memory: &f.Store.Memory, Redis: f.Store.Redis, Overrides: e.overrides, Policy: rules, Logger: e.logger, Metrics: e.metrics, Failed: e.storeFailed,
 	})
 	if err != nil {
 		return err
@@ -105,6 +107,7 @@ func (e *engine) openAPI(callers *access.Callers, log *audit.Log) (err error) {
 		Hybrid: func(rule string, most int) wire.Hybrid {
 			return e.store.ListHybrid(rule, most, e.decisions.Fingerprint)
 		},
+		Overrides:    book{e.store.Overrides},
 		AnswerFailed: e.answerFailed, Authorize: callers.Authorize,
 		BeforeChange: func(r *http.Request, c api.Change) error { return log.Begin(r, audit.Change(c)) },
 		OnChange:     func(r *http.Request, c api.Change) { log.Changed(r, audit.Change(c)) },
@@ -132,7 +135,7 @@ func (e *engine) compile(f *config.File, earlier *policy.Policy) (*policy.Policy
 	if err != nil {
 		return nil, err
 	}
-	o.Pressure, o.Earlier = e.pressure, earlier
+	o.Pressure, o.Earlier, o.Overrides = e.pressure, earlier, e.overrides
 	return policy.New(o)
 }
 

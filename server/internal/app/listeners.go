@@ -71,6 +71,7 @@ func (a *App) pages(rules *access.Rules) (http.Handler, error) {
 		"/v1/reset":           x.Reset(),
 		"/v1/bans":            x.Bans(),
 		"/v1/keys":            x.Keys(),
+		"/v1/overrides":       x.Overrides(),
 		"/v1/hybrid":          x.Hybrid(),
 		"/v1/pressure":        x.Pressure(),
 		"/v1/pressure/{rule}": x.Pressure(),

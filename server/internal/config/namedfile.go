@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -81,9 +82,10 @@ func (f *File) namedFiles() (all []NamedFile) {
 	}
 	reader.Paths(&rest, add)
 	if f.Store.Redis == nil {
-		lock, next := f.Store.Memory.Beside()
-		add("the lock of store.memory.file", "written", lock)
-		add("the next save of store.memory.file", "written", next)
+		beside := f.Store.Memory.Beside()
+		for _, name := range slices.Sorted(maps.Keys(beside)) {
+			add(name, "written", beside[name])
+		}
 	}
 	return all
 }

@@ -12,7 +12,9 @@ type LimitResult struct {
 	// Listed is the list of the rule that the key or the client is on.
 	Listed   string `json:"listed,omitempty"`
 	Override bool   `json:"override,omitempty"`
-	Cost     int64  `json:"cost"`
+	// From is where an override comes from: file or call.
+	From string `json:"from,omitempty"`
+	Cost int64  `json:"cost"`
 	// Settles means that the cost is known only after the response.
 	Settles bool  `json:"settles,omitempty"`
 	Floor   int64 `json:"floor,omitempty"`
@@ -20,7 +22,12 @@ type LimitResult struct {
 
 // LimitResult returns the JSON of a limit that applies to a request.
 func (p *Phrases) LimitResult(m *policy.LimitResult) LimitResult {
+	from := ""
+	if m.Override {
+		from = m.From.String()
+	}
 	return LimitResult{
+		From:  from,
 		Limit: m.Request.Limit.Name(), Algorithm: p.limit(m.Request.Limit).algorithm, Role: m.Role.String(), Listed: m.Listed.String(),
 		Override: m.Override, Cost: m.Request.Cost, Settles: m.Settles(), Floor: m.Request.Floor,
 	}

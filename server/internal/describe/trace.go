@@ -117,6 +117,8 @@ func limitResult(m *policy.LimitResult, text string) line {
 	switch {
 	case m.Listed == policy.ListDeny && m.Decision.Reason != sluice.ReasonListed:
 		return line{"limits", always}
+	case m.Listed != policy.NotListed && m.From == policy.FromCall:
+		return line{"listed", "by an override by call; no limit applies"}
 	case m.Listed != policy.NotListed:
 		return line{"listed", fmt.Sprintf("on the %v list; no limit applies", m.Listed)}
 	}
@@ -124,7 +126,10 @@ func limitResult(m *policy.LimitResult, text string) line {
 	if m.Role == policy.RoleCandidate {
 		about = "tries"
 	}
-	if m.Override {
+	switch {
+	case m.From == policy.FromCall:
+		text += ", by an override by call"
+	case m.Override:
 		text += ", by an override"
 	}
 	if m.Request.Cost != 1 {

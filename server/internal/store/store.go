@@ -12,6 +12,7 @@ import (
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 	"github.com/sluicehq/sluice/server/internal/secret"
 	"github.com/sluicehq/sluice/server/internal/store/local"
+	"github.com/sluicehq/sluice/server/internal/store/overrides"
 	"github.com/sluicehq/sluice/server/internal/store/remote"
 	"github.com/sluicehq/sluice/server/internal/store/statefile"
 )
@@ -21,6 +22,8 @@ type Options struct {
 	Memory *local.Settings
 	// Redis has the settings of a store in Redis, nil for a store in this process.
 	Redis *remote.Settings
+	// Overrides is the table of the policy, which gets the overrides by call.
+	Overrides *policy.OverrideTable
 	// Policy is the policy that the store decides for first.
 	Policy  *policy.Policy
 	Logger  *slog.Logger
@@ -34,6 +37,8 @@ type Options struct {
 type Store struct {
 	// Decides is the store for edges. It may have optional interfaces, such as sluice.Banner.
 	Decides sluice.Store
+	// Overrides has the overrides by call.
+	Overrides *overrides.Book
 
 	memory *memory.Store // the store in this process, or the local fallback
 	room   *local.Room   // of memory
@@ -54,8 +59,13 @@ func Open(o Options) (s *Store, err error) {
 		s.SetPolicy(o.Policy)
 		o.Metrics.Hybrid(s.hybridStats)
 		s.Decides, s.memory = s.remote.Guard(), s.remote.Local()
+		s.Overrides = overrides.OpenShared(context.Background(), s.remote.Records(), o.Overrides, o.Logger, o.Metrics)
 	} else {
 		if s.memory, s.states, err = local.Open(o.Memory, o.Logger, o.Metrics); err != nil {
+			return nil, err
+		}
+		if s.Overrides, err = overrides.OpenLocal(o.Memory.Overrides(), o.Overrides, o.Logger, o.Metrics); err != nil {
+			s.Close()
 			return nil, err
 		}
 		s.Decides = s.memory
@@ -118,7 +128,7 @@ func (s *Store) Ready() error {
 
 // Status returns lines for the readiness probe.
 func (s *Store) Status() []string {
-	lines := []string{s.states.Status(), s.room.Status()}
+	lines := []string{s.states.Status(), s.room.Status(), s.Overrides.Status()}
 	if s.remote != nil {
 		lines = append([]string{s.remote.Status()}, lines...)
 	}
@@ -143,6 +153,7 @@ func (s *Store) Start() (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var watching sync.WaitGroup
 	watching.Go(func() { s.room.Watch(ctx) })
+	watching.Go(func() { s.Overrides.Run(ctx) })
 	stopSaving := s.states.Start()
 	return func() error {
 		cancel()
@@ -160,7 +171,8 @@ func (s *Store) Drain() {
 
 // Close ends connections, and closes files.
 func (s *Store) Close() {
-	_ = s.states.Close() // all has been written, and synced
+	_ = s.states.Close()    // all has been written, and synced
+	_ = s.Overrides.Close() // so it has
 	if s.remote != nil {
 		s.remote.Close()
 		return

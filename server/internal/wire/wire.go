@@ -2,6 +2,11 @@
 // limits, and problems.
 package wire
 
+import (
+	"encoding/json"
+	"time"
+)
+
 // Waits are the times of a decision, rounded up.
 type Waits struct {
 	// DelayMS is how long an allowed request waits before it acts.
@@ -130,3 +135,54 @@ type Problem struct {
 
 // Error makes a problem an error, so that the decoding of a field can return it.
 func (p *Problem) Error() string { return p.Detail }
+
+// Override is an override by call.
+type Override struct {
+	Rule string `json:"rule"`
+	// Key holds the values of the rule's key.
+	Key []string `json:"key"`
+	OverrideTerms
+	// Until is when it ends; left out for never.
+	Until *time.Time `json:"until,omitempty"`
+	Note  string     `json:"note,omitempty"`
+	// By is the name that the operator gave without proof, and At the time of the call.
+	By string     `json:"by,omitempty"`
+	At *time.Time `json:"at,omitempty"`
+	// NotInForce is why the override does not apply, such as that its rule is gone.
+	NotInForce string `json:"not_in_force,omitempty"`
+}
+
+// OverrideTerms are the numbers of an override, as the call gave them.
+type OverrideTerms struct {
+	Limit     json.RawMessage `json:"limit,omitempty"`
+	Limits    json.RawMessage `json:"limits,omitempty"`
+	Unlimited bool            `json:"unlimited,omitempty"`
+	Deny      bool            `json:"deny,omitempty"`
+}
+
+// Overrides is a page of the overrides of a rule. Next is where the next page begins; left out on the last one.
+type Overrides struct {
+	Overrides []Override `json:"overrides"`
+	Next      string     `json:"next,omitempty"`
+}
+
+// OverriddenRules are the rules that have overrides by call. Kept is where overrides are kept: redis, file, or memory if they end with
+// the server.
+type OverriddenRules struct {
+	Rules []string `json:"rules"`
+	Kept  string   `json:"kept"`
+}
+
+// OverrideChanged is the answer to a change of an override. Existed says whether the key had one before.
+type OverrideChanged struct {
+	Rule    string     `json:"rule"`
+	Key     []string   `json:"key"`
+	Existed bool       `json:"existed"`
+	Until   *time.Time `json:"until,omitempty"`
+	Kept    string     `json:"kept"`
+}
+
+// OverridesChanged is the answer to a batch, in the order of the batch.
+type OverridesChanged struct {
+	Overrides []OverrideChanged `json:"overrides"`
+}

@@ -43,15 +43,17 @@ type Options struct {
 	// Hybrid returns the hybrid limits of a rule, up to most of their keys, and whether there are more keys. The
 	// keys with the most granted units come first. An empty rule means all rules. Default: there are no hybrid limits.
 	Hybrid func(rule string, most int) wire.Hybrid
-	// BeforeChange is called before a call bans, unbans or resets a key. After an error nothing is changed, and the call is answered
+	// Overrides keeps the overrides that calls make. Default: none, and these calls are answered 501.
+	Overrides Overrides
+	// BeforeChange is called before a call changes a key. After an error nothing is changed, and the call is answered
 	// 503 with the error, which names a remedy. Optional.
 	BeforeChange func(r *http.Request, c Change) error
-	// OnChange is called once for each call that bans, unbans or resets a key, whether it succeeds or not. Optional.
+	// OnChange is called once for each key that a call changes, whether it succeeds or not. Optional.
 	OnChange func(r *http.Request, c Change)
 	// AnswerFailed is called with the reason why the answer of a rule cannot be sent. Optional.
 	AnswerFailed func(error)
 	// Authorize returns an error for a request that may not make calls for operators. These calls
-	// reset and list keys, read the pressure on rules and the state of hybrid limits, and list, make and lift bans. Default: no
+	// reset and list keys, read the pressure on rules and the state of hybrid limits, and list, make and end bans and overrides. Default: no
 	// request may.
 	Authorize func(r *http.Request) error
 	// MaxBody bounds the body of a request, in bytes. Default: 1 MiB.
@@ -134,6 +136,7 @@ func New(o Options) (*API, error) {
 		"/v1/release":   {{method: http.MethodPost, serve: a.release}},
 		"/v1/reset":     a.authorized(a.resetCalls()),
 		"/v1/bans":      a.authorized(a.banCalls()),
+		"/v1/overrides": a.authorized(a.overrideCalls()),
 		"/v1/keys":      a.authorized(a.keyCalls()),
 		"/v1/hybrid":    a.authorized(a.hybridCalls()),
 		pressurePath:    a.authorized(a.pressureCalls()),

@@ -7,14 +7,16 @@ import (
 
 // Change is what a call did to keys, or tried to do.
 type Change struct {
-	// Action is ban, unban or reset.
+	// Action is ban, unban, reset, override or unset.
 	Action string
 	// Rules are the rules whose keys were changed. If the caller named a rule, it is the only one.
 	Rules []string
 	// Key has the fingerprint of the key; empty if the caller named no key of a known rule.
 	Key string
-	// For is the length of a ban.
+	// For is the length of a ban, or of an override that ends.
 	For time.Duration
+	// Terms are the numbers of an override, and Note is its note.
+	Terms, Note string
 	// Status is the status of the answer, and Problem the title of the problem; empty if there is none.
 	Status  int
 	Problem string

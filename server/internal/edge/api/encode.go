@@ -172,6 +172,7 @@ func (l *limitDecision) appendJSON(b []byte) []byte {
 	f.text("role", l.Role)
 	f.textIf("listed", l.Listed)
 	f.set("override", l.Override)
+	f.textIf("from", l.From)
 	f.number("cost", l.Cost)
 	f.set("settles", l.Settles)
 	f.numberIf("floor", l.Floor)

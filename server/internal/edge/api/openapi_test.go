@@ -53,16 +53,17 @@ func TestDescribesEachField(t *testing.T) {
 	d := describedBy(t)
 	requests := map[string]any{
 		"DecisionRequest": request{}, "Reservation": reservation{}, "Settlement": settlement{}, "Cancellation": cancellation{},
-		"NewBan": newBan{}, "KeyOfRule": keyOfRule{},
+		"NewBan": newBan{}, "KeyOfRule": keyOfRule{}, "NewOverride": newOverride{},
 	}
 	answers := map[string]any{
 		"Decision": decision{}, "LimitDecision": limitDecision{}, "Waits": wire.Waits{}, "Handling": handling{}, "Answer": answer{},
 		"Ended": ended{}, "Renewed": renewed{}, "Reset": resets{}, "Bans": wire.Bans{}, "Ban": wire.Ban{}, "Banned": banned{}, "Lifted": lifted{},
 		"Keys": wire.Keys{}, "DeniedKey": wire.DeniedKey{}, "LeftNow": wire.LeftNow{}, "Hybrid": wire.Hybrid{}, "HybridLimit": wire.HybridLimit{}, "HybridKey": wire.HybridKey{},
-		"Pressures": pressures{}, "Pressure": pressure{}, "Problem": problem{},
+		"Override": wire.Override{}, "Overrides": wire.Overrides{}, "OverriddenRules": wire.OverriddenRules{},
+		"OverrideChanged": wire.OverrideChanged{}, "OverridesChanged": wire.OverridesChanged{}, "Pressures": pressures{}, "Pressure": pressure{}, "Problem": problem{},
 	}
 	// Schemas above have their fields, or they have no struct.
-	others := []string{"Questions", "Batch", "Answers", "RequestFields", "CostFields", "KeyToReset", "Texts", "Reason", "RuleName", "KeyValues", "PressureRatio"}
+	others := []string{"Questions", "Batch", "Answers", "RequestFields", "CostFields", "KeyToReset", "Texts", "Reason", "RuleName", "KeyValues", "PressureRatio", "NewOverrides", "OverridesToUnset", "OverrideNumbers"}
 	schemas, _, err := d.at("components", "schemas")
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ type Log struct {
 // Record is one line.
 type Record struct {
 	Time time.Time `json:"time"`
-	// Action is ban, unban, reset, call, reload, refresh, start or stop. A call was refused before it was read.
+	// Action is ban, unban, reset, override, unset, call, reload, refresh, start or stop. A call was refused before it was read.
 	Action string `json:"action"`
 	// By is how the caller proved its identity, and Claimed the name that it gave without proof.
 	By      string `json:"by,omitempty"`
@@ -50,6 +50,9 @@ type Record struct {
 	// Key is the fingerprint of the key, as in the log.
 	Key   string `json:"key,omitempty"`
 	ForMS int64  `json:"for_ms,omitempty"`
+	// Terms are the numbers of an override, and Note is its note.
+	Terms json.RawMessage `json:"terms,omitempty"`
+	Note  string          `json:"note,omitempty"`
 	// Changed are the settings that a reload changed, or what was read again.
 	Changed []string `json:"changed,omitempty"`
 	// Result is begun, done or refused, and Why the reason of a refusal. A call that changes keys has a record before the change,
@@ -114,6 +117,8 @@ type Change struct {
 	Rules   []string
 	Key     string // the fingerprint
 	For     time.Duration
+	Terms   string
+	Note    string
 	Status  int
 	Problem string
 }
@@ -183,6 +188,7 @@ func (l *Log) Begin(q *http.Request, c Change) error {
 func (l *Log) of(q *http.Request, c Change) Record {
 	r := from(q, l.tokens && c.Status != http.StatusUnauthorized)
 	r.Action, r.Rules, r.Key, r.ForMS = c.Action, c.Rules, c.Key, c.For.Milliseconds()
+	r.Terms, r.Note = json.RawMessage(c.Terms), clean(c.Note)
 	return r
 }
 

@@ -169,12 +169,24 @@ func Check(m *Settings) (string, error) {
 	return fmt.Sprintf("the file of states can be written, and has %d states, saved at %s", report.States, report.SavedAt.UTC().Format(time.RFC3339)), nil
 }
 
-// Beside returns the files that a server writes beside its file of states: the lock, and the next save.
-func (m *Settings) Beside() (lock, next string) {
+// Beside returns the files that a server writes beside its file of states, by their names in messages.
+func (m *Settings) Beside() map[string]string {
 	if m.File == "" {
-		return "", ""
+		return nil
 	}
-	return m.File + statefile.LockSuffix, m.File + statefile.NewSuffix
+	all := map[string]string{"the overrides of store.memory.file": m.Overrides()}
+	for of, path := range map[string]string{"store.memory.file": m.File, "the overrides of store.memory.file": m.Overrides()} {
+		all["the lock of "+of], all["the next save of "+of] = path+statefile.LockSuffix, path+statefile.NewSuffix
+	}
+	return all
+}
+
+// Overrides returns the file of the overrides by call, empty without a file of states.
+func (m *Settings) Overrides() string {
+	if m.File == "" {
+		return ""
+	}
+	return m.File + ".overrides"
 }
 
 // run saves until the context ends. A save that takes longer than the interval delays the next one.

@@ -128,3 +128,30 @@ func (r *calls) ListBans(ctx context.Context, q sluice.BanQuery) (page sluice.Ba
 	})
 	return page, err
 }
+
+// PutRecords keeps records that all servers share, or removes them.
+func (r *calls) PutRecords(ctx context.Context, records []redisstore.Record) (found []bool, err error) {
+	err = r.end(func(s *redisstore.Store) (err error) {
+		found, err = s.PutRecords(ctx, records)
+		return err
+	})
+	return found, err
+}
+
+// RecordsSince returns a page of the records that changed.
+func (r *calls) RecordsSince(ctx context.Context, m redisstore.RecordMark, most int) (page redisstore.RecordPage, err error) {
+	s, _, err := r.begin()
+	if err == nil {
+		page, err = s.RecordsSince(ctx, m, most)
+	}
+	return page, err
+}
+
+// RecordsOf returns the records of names.
+func (r *calls) RecordsOf(ctx context.Context, names []string) (all []redisstore.Record, err error) {
+	err = r.end(func(s *redisstore.Store) (err error) {
+		all, err = s.RecordsOf(ctx, names)
+		return err
+	})
+	return all, err
+}

@@ -312,6 +312,9 @@ func firstWord(text string) string {
 	return word[:min(len(word), 32)]
 }
 
+// Records returns the records that all servers of the store share. Calls fail while there is no connection.
+func (r *Store) Records() *calls { return &r.remote } //nolint:revive // the type implements overrides.Records
+
 // Guard returns the store that decides, by fallbacks while Redis does not.
 func (r *Store) Guard() *guard.Store { return r.guard }
 

@@ -1,0 +1,215 @@
+package decisions
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice/checks/adapters"
+	"github.com/sluicehq/sluice/checks/redistest"
+	"github.com/sluicehq/sluice/redisstore"
+)
+
+// follower reads the changes of records, as a server does.
+type follower struct {
+	store  *redisstore.Store
+	mark   redisstore.RecordMark
+	known  map[string]string
+	agains int
+}
+
+// follow reads all changes, in pages of some records.
+func (f *follower) follow(ctx context.Context, most int) error {
+	var all map[string]string // while all are read again
+	for {
+		first := f.mark == redisstore.RecordMark{}
+		page, err := f.store.RecordsSince(ctx, f.mark, most)
+		if err != nil {
+			return err
+		}
+		if page.Again {
+			f.agains++
+			if f.mark, all = (redisstore.RecordMark{}), map[string]string{}; !first {
+				continue
+			}
+		}
+		into := f.known
+		if all != nil {
+			into = all
+		}
+		for _, r := range page.Records {
+			if into[r.Name] = r.Text; r.Removed {
+				delete(into, r.Name)
+			}
+		}
+		if f.mark = page.Next; !page.More {
+			if all != nil {
+				f.known = all
+			}
+			return nil
+		}
+	}
+}
+
+// recordServers are a single server and a cluster.
+func recordServers(t *testing.T) map[string]func() *redisstore.Store {
+	server, cluster := redistest.Start(t), redistest.StartCluster(t, 3, 0)
+	dial := func(to adapters.Route, o redisstore.Options) func() *redisstore.Store {
+		return func() *redisstore.Store {
+			s, err := redisstore.New(adapters.Rueidis.Dial(t, to), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+	}
+	return map[string]func() *redisstore.Store{
+		"one server": dial(adapters.ToSocket(server), redisstore.Options{}),
+		"a cluster":  dial(adapters.ToCluster(cluster), redisstore.Options{Cluster: true}),
+	}
+}
+
+// TestRecordsReachEveryFollower: after random changes, programs that read at random moments, in pages of any size, have exactly
+// the records that a map has.
+func TestRecordsReachEveryFollower(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	for name, dial := range recordServers(t) {
+		random := rand.New(rand.NewPCG(1, 1))
+		writer, truth := dial(), map[string]string{}
+		followers := []*follower{{store: dial(), known: map[string]string{}}, {store: dial(), known: map[string]string{}}, {store: dial(), known: map[string]string{}}}
+		for step := range 300 {
+			var batch []redisstore.Record
+			var want []bool
+			seen := map[string]bool{}
+			for range 1 + random.IntN(20) {
+				r := redisstore.Record{Name: fmt.Sprintf("rule %d\x00}{", random.IntN(60)), Text: strings.Repeat("x", random.IntN(5)) + fmt.Sprint(step), Removed: random.IntN(3) == 0}
+				if seen[r.Name] {
+					continue
+				}
+				seen[r.Name] = true
+				_, known := truth[r.Name]
+				if truth[r.Name] = r.Text; r.Removed {
+					delete(truth, r.Name)
+				}
+				batch, want = append(batch, r), append(want, known)
+			}
+			found, err := writer.PutRecords(ctx, batch)
+			if err != nil || fmt.Sprint(found) != fmt.Sprint(want) {
+				t.Fatalf("%s, step %d: PutRecords returns %v, %v; want %v", name, step, found, err, want)
+			}
+			for i, f := range followers {
+				if random.IntN(3) != 0 && step < 299 {
+					continue
+				}
+				if err := f.follow(ctx, 1+random.IntN(30)); err != nil || !maps.Equal(f.known, truth) {
+					t.Fatalf("%s, step %d: program %d has %d records, %v; want %d", name, step, i, len(f.known), err, len(truth))
+				}
+			}
+		}
+		for i, f := range followers {
+			if f.agains > 0 {
+				t.Errorf("%s: program %d had to read all records again", name, i)
+			}
+		}
+		late := &follower{store: dial(), known: map[string]string{}}
+		if err := late.follow(ctx, 7); err != nil || !maps.Equal(late.known, truth) {
+			t.Errorf("%s: a new program has %d records, %v; want %d", name, len(late.known), err, len(truth))
+		}
+		of, err := writer.RecordsOf(ctx, []string{"rule 1\x00}{", "none"})
+		if text, known := truth["rule 1\x00}{"]; err != nil || of[0].Text != text || of[0].Removed == known || !of[1].Removed {
+			t.Errorf("%s: RecordsOf returns %+v, %v; want %q", name, of, err, text)
+		}
+	}
+}
+
+// TestRecordsAreReadAgainAfterALoss: the data of the server are lost, or are of an earlier time. All programs notice at their next
+// reading.
+func TestRecordsAreReadAgainAfterALoss(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	server := redistest.Start(t)
+	store, err := redisstore.New(adapters.Rueidis.Dial(t, adapters.ToSocket(server)), redisstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(name string, removed bool) {
+		t.Helper()
+		if _, err := store.PutRecords(ctx, []redisstore.Record{{Name: name, Text: name, Removed: removed}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := &follower{store: store, known: map[string]string{}}
+	expect := func(what, want string, agains int) {
+		t.Helper()
+		if err := f.follow(ctx, 2); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(f.known); got != want || f.agains != agains {
+			t.Errorf("%s: the program has %s and has read all %d times; want %s, %d times", what, got, f.agains, want, agains)
+		}
+	}
+	expect("nothing yet", "map[]", 0)
+	for _, name := range []string{"a", "b", "c"} {
+		put(name, false)
+	}
+	expect("three records", "map[a:a b:b c:c]", 0)
+	if _, err := server.Do(ctx, "FLUSHALL"); err != nil {
+		t.Fatal(err)
+	}
+	expect("all lost", "map[]", 1)
+	put("d", false)
+	expect("a record after the loss", "map[d:d]", 1)
+	meta, err := server.Text(ctx, "GET", "sluice{%.records}meta")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("e", false)
+	expect("one more", "map[d:d e:e]", 1)
+	// A replica takes over that lacks the last change.
+	if _, err := server.Do(ctx, "SET", "sluice{%.records}meta", meta); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Do(ctx, "ZREMRANGEBYRANK", "sluice{%.records}log", "1", "1"); err != nil {
+		t.Fatal(err)
+	}
+	expect("the last change lost", "map[d:d]", 2)
+}
+
+// TestRecordsEnd: a record leaves the server at its end, a removal after a minute, and both leave nothing behind.
+func TestRecordsEnd(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	server := redistest.Start(t)
+	store, err := redisstore.New(adapters.Rueidis.Dial(t, adapters.ToSocket(server)), redisstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var batch []redisstore.Record
+	for i := range 100 {
+		batch = append(batch, redisstore.Record{Name: fmt.Sprint(i), Until: time.Now().Add(200 * time.Millisecond)})
+	}
+	if _, err := store.PutRecords(ctx, batch); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := store.PutRecords(ctx, []redisstore.Record{{Name: "other"}}); err != nil {
+			t.Fatal(err)
+		}
+		n, err := server.Int(ctx, "ZCARD", "sluice{%.records}log")
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys, err := server.Int(ctx, "DBSIZE")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 1 && keys == 3 { // the records' meta text, the log, and the other record
+			return
+		}
+	}
+}

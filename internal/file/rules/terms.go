@@ -1,0 +1,60 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sluicehq/sluice/internal/file/reader"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// Terms are what an override by call gives a key, as an object of JSON: numbers for the limits of the rule, or one of the words.
+type Terms struct {
+	// Limit is for the only limit of the rule.
+	Limit *Numbers `yaml:"limit"`
+	// Limits are for all limits of the rule, in their order. {} leaves a limit as it is.
+	Limits []Numbers `yaml:"limits"`
+	// Unlimited lets the key pass without limits.
+	Unlimited bool `yaml:"unlimited"`
+	// Deny refuses the key.
+	Deny bool `yaml:"deny"`
+}
+
+// Terms reads the terms of an override of a rule; see policy.Options.Terms. The error is a [reader.Errors]. The paths of its mistakes
+// begin in the text. It is safe for concurrent use.
+func (f *File) Terms(rule, text string) (policy.Terms, error) {
+	var p policy.Terms
+	var whole struct {
+		Terms Terms `yaml:"terms"`
+	}
+	s := reader.New("", []byte("terms: "+text))
+	if !s.Decode(&whole) || s.Failed("") {
+		return p, s.Err()
+	}
+	t := &whole.Terms
+	i := slices.IndexFunc(f.Rules, func(r Rule) bool { return r.Name == rule })
+	given := 0
+	for _, is := range []bool{t.Limit != nil || t.Limits != nil, t.Unlimited, t.Deny} {
+		if is {
+			given++
+		}
+	}
+	switch {
+	case i < 0:
+		s.Report("terms", fmt.Sprintf("there is no rule %s", reader.Quote(rule)), "")
+	case given != 1:
+		s.Report("terms", fmt.Sprintf("an override has one of limit, limits, unlimited and deny, and this one has %d", given), "give one of them")
+	case t.Unlimited:
+		p.List = policy.ListAllow
+	case t.Deny:
+		p.List = policy.ListDeny
+	default:
+		r := &f.Rules[i]
+		o := Override{Key: []string{""}, Limit: t.Limit, Limits: t.Limits}
+		made, ok := o.build(s, "terms", r.LimitsGiven(), &r.Hybrid)
+		if p.Limits = made.Limits; ok && len(p.Limits) == 0 {
+			s.Report("terms.limits", "are none: the rule has no limits", "leave the override out")
+		}
+	}
+	return p, s.Err()
+}

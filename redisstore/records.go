@@ -1,0 +1,202 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Record is a text that all programs share which use the store: they find changes with RecordsSince. Records are for settings,
+// such as overrides, and not for states.
+type Record struct {
+	// Name identifies the record.
+	Name string
+	// Text is its content.
+	Text string
+	// Until is when the store drops the record, the zero time for never. It is lost when the record is read: a program that needs it
+	// puts it into the text, and does not use the record afterwards.
+	Until time.Time
+	// Removed means that there is no such record.
+	Removed bool
+}
+
+// RecordMark is how far a program has read the changes of records. The zero mark is before all changes. A mark is
+// a value, and safe for concurrent use.
+type RecordMark struct {
+	epoch string
+	last  int64
+}
+
+// RecordPage is a part of the changes of records.
+type RecordPage struct {
+	// Records are the records that changed, as they are now.
+	Records []Record
+	// Next is where the next page begins, and More says that there is one already.
+	Next RecordMark
+	More bool
+	// Again means that the server cannot know what has changed since the mark: its data were lost, or the mark is too old. The page is
+	// the first page of all records, and other records do not exist. With a later page that is not the first one, read
+	// all again from the zero mark.
+	Again bool
+}
+
+// removalsLast is for how long the names of removed records are kept. A program that has not read changes for so long
+// reads all records again.
+const removalsLast = time.Minute
+
+var (
+	recordsPutScript   = newScript("now", "records_put")
+	recordsSinceScript = newScript("now", "records_since")
+)
+
+// The words after the brace in the keys of records. No key of a client has this text in braces: see names.appendText.
+const recordTag = "{%.records}"
+
+// recordKey returns the key of a record, and its member in the log.
+func (s *Store) recordKey(name string) (key, member string) {
+	sum := sha256.Sum256([]byte(name))
+	member = base64.RawURLEncoding.EncodeToString(sum[:16])
+	return s.names.prefix + recordTag + "r:" + member, member
+}
+
+// PutRecords keeps records, and removes the records that are Removed. It changes all or none. The result says for each record whether it
+// was there. When PutRecords returns without an error, no other program reads the earlier records.
+// Errors are as in sluice.Store, with the error of the server or the connection.
+func (s *Store) PutRecords(ctx context.Context, records []Record) (found []bool, err error) {
+	stem := s.names.prefix + recordTag
+	keys := append(make([]string, 0, len(records)+3), stem+"meta", stem+"log", stem+"ends")
+	args := append(make([]string, 0, 3*len(records)+2), rand.Text(), strconv.FormatInt(removalsLast.Microseconds(), 10))
+	for i := range records {
+		r := &records[i]
+		key, member := s.recordKey(r.Name)
+		text, until := "+"+strconv.Itoa(len(r.Name))+" "+r.Name+r.Text, int64(0)
+		if r.Removed {
+			text = "-" + strconv.Itoa(len(r.Name)) + " " + r.Name
+		} else if !r.Until.IsZero() {
+			until = r.Until.UnixMicro()
+		}
+		keys, args = append(keys, key), append(args, text, strconv.FormatInt(until, 10), member)
+	}
+	reply, err := s.run(ctx, recordsPutScript, keys, args)
+	if err != nil {
+		return nil, err
+	}
+	if len(reply) != len(records) {
+		return nil, errRecords
+	}
+	for _, digit := range []byte(reply) {
+		found = append(found, digit == '1')
+	}
+	return found, nil
+}
+
+// errRecords is the error of a reply that no script of this version writes.
+var errRecords = fmt.Errorf("redisstore: the records in the store are not of this version; use one version, or give Sluice a prefix of its own")
+
+// RecordsSince returns up to most records that have changed since a mark; 1,000 are a good number. A record may come twice.
+// Errors are as in sluice.Store, with the error of the server or the connection.
+func (s *Store) RecordsSince(ctx context.Context, m RecordMark, most int) (page RecordPage, err error) {
+	stem := s.names.prefix + recordTag
+	if m.epoch == "" {
+		m.epoch = "-"
+	}
+	reply, err := s.run(ctx, recordsSinceScript, []string{stem + "meta", stem + "log"}, []string{m.epoch, strconv.FormatInt(m.last, 10), strconv.Itoa(most)})
+	if err != nil {
+		return page, err
+	}
+	words := strings.Fields(reply)
+	if len(words) < 4 {
+		return page, errRecords
+	}
+	page.Again, page.More = words[1] == "1", words[3] == "1"
+	if page.Next.last, err = strconv.ParseInt(words[2], 10, 64); err != nil {
+		return page, errRecords
+	}
+	page.Next.epoch = words[0]
+	if words = words[4:]; len(words) == 0 {
+		return page, nil
+	}
+	keys := make([]string, len(words))
+	for i, member := range words {
+		keys[i] = stem + "r:" + member
+	}
+	texts, err := s.recordTexts(ctx, keys)
+	if err != nil {
+		return page, err
+	}
+	for _, text := range texts {
+		switch r, ok := readRecord(text); {
+		case text == "" && m.last > 0:
+			page.Again = true // it has ended, or its removal is forgotten
+		case text == "":
+		case !ok:
+			return page, errRecords
+		default:
+			page.Records = append(page.Records, r)
+		}
+	}
+	return page, nil
+}
+
+// RecordsOf returns the records of some names, in their order; a record that does not exist is Removed.
+// Errors are as in sluice.Store, with the error of the server or the connection.
+func (s *Store) RecordsOf(ctx context.Context, of []string) ([]Record, error) {
+	keys, all := make([]string, len(of)), make([]Record, len(of))
+	for i, name := range of {
+		keys[i], _ = s.recordKey(name)
+	}
+	if len(of) == 0 {
+		return nil, nil
+	}
+	texts, err := s.recordTexts(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	for i, text := range texts {
+		all[i] = Record{Name: of[i], Removed: true}
+		if text == "" {
+			continue
+		}
+		r, ok := readRecord(text)
+		if !ok {
+			return nil, errRecords
+		}
+		all[i] = r
+	}
+	return all, nil
+}
+
+// recordTexts returns the texts at some keys.
+func (s *Store) recordTexts(ctx context.Context, keys []string) ([]string, error) {
+	reply, err := s.run(ctx, bansScript, keys, nil)
+	if err != nil {
+		return nil, err
+	}
+	in := reader{rest: reply}
+	if in.count(); in.list() != len(keys) {
+		in.fail()
+	}
+	texts := make([]string, len(keys))
+	for i := range texts {
+		texts[i] = in.text()
+	}
+	return texts, in.err
+}
+
+// readRecord reads the text of a record or a removal.
+func readRecord(text string) (r Record, ok bool) {
+	if text == "" {
+		return r, false
+	}
+	length, rest, ok := strings.Cut(text[1:], " ")
+	n, err := strconv.Atoi(length)
+	if !ok || err != nil || n < 0 || n > len(rest) || text[0] != '+' && text[0] != '-' {
+		return r, false
+	}
+	return Record{Name: rest[:n], Text: rest[n:], Removed: text[0] == '-'}, true
+}

@@ -1,0 +1,210 @@
+package overrides
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/redisstore"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
+)
+
+const (
+	// every is how often changes of other servers are read.
+	every = 250 * time.Millisecond
+	// patience bounds a call of the store.
+	patience = 2 * time.Second
+)
+
+// keeper keeps the records of overrides.
+type keeper interface {
+	// put keeps records or removes them, all or none, and returns which of them were there.
+	put(ctx context.Context, records []redisstore.Record) (found []bool, err error)
+	// read returns the records of names, in their order.
+	read(ctx context.Context, names []string) ([]redisstore.Record, error)
+	// follow applies what has changed since the last call. It is called by one goroutine at a time.
+	follow(ctx context.Context, b *Book) error
+	// sweep forgets records that have ended.
+	sweep(now time.Time)
+	close() error
+}
+
+// Book has all overrides by call. Make it with OpenShared or OpenLocal, let Run run, and end it with Close. All methods are safe for
+// concurrent use.
+type Book struct {
+	// Table has the overrides in force.
+	Table  *policy.OverrideTable
+	keeper keeper
+	// Kept says where the overrides are kept: "redis", "file", or "memory" if they end with the server.
+	Kept   string
+	logger *slog.Logger
+
+	following sync.Mutex
+
+	mu      sync.Mutex
+	failed  error     // of the last read
+	since   time.Time // of the failure
+	strange bool      // a record is not of this version
+}
+
+// newBook returns a book over a table.
+func newBook(kept string, t *policy.OverrideTable, k keeper, logger *slog.Logger, m *telemetry.Metrics) *Book {
+	b := &Book{Table: t, keeper: k, Kept: kept, logger: logger}
+	m.Gauge("sluice_overrides", "Overrides by call that are in force.", func() float64 { return float64(b.Table.Len()) })
+	m.Gauge("sluice_overrides_bytes", "Memory that the keys of overrides by call take, in bytes.", func() float64 { return float64(b.Table.Bytes()) })
+	m.Gauge("sluice_overrides_stale", "Whether overrides by call could not be read from the store the last time: 1 while changes of other servers may be missing.",
+		func() float64 {
+			if b.Status() != "" {
+				return 1
+			}
+			return 0
+		})
+	return b
+}
+
+// Change makes changes, all or none. It returns for each whether there was an override. The overrides are in force here, and kept, when
+// it returns. Other servers have them in about a quarter of a second.
+func (b *Book) Change(ctx context.Context, changes []Override) (found []bool, err error) {
+	records := make([]redisstore.Record, len(changes))
+	for i := range changes {
+		records[i] = changes[i].record()
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if found, err = b.keeper.put(ctx, records); err != nil {
+		return nil, err
+	}
+	_ = b.follow(ctx) // they are kept; Run reads them as soon as that is possible
+	return found, nil
+}
+
+// Get returns the override of a key; Removed if there is none.
+func (b *Book) Get(ctx context.Context, rule string, k sluice.Key) (Override, error) {
+	all, err := b.of(ctx, rule, []sluice.Key{k})
+	if err != nil || len(all) == 0 {
+		return Override{Rule: rule, Key: k, Removed: true}, err
+	}
+	return all[0], nil
+}
+
+// List returns up to most overrides of a rule, of which a part of the key begins with a prefix. The first page is after the zero Key,
+// and the next page after the last key; next is that key, and more says that there may be a page.
+func (b *Book) List(ctx context.Context, rule, prefix string, after sluice.Key, most int) (page []Override, next sluice.Key, more bool, err error) {
+	keys := b.Table.Page(rule, prefix, after, most)
+	if len(keys) > 0 {
+		next = keys[len(keys)-1]
+	}
+	page, err = b.of(ctx, rule, keys)
+	return page, next, len(keys) == most, err
+}
+
+// of returns the overrides of some keys that exist.
+func (b *Book) of(ctx context.Context, rule string, keys []sluice.Key) (all []Override, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = nameOf(rule, k)
+	}
+	records, err := b.keeper.read(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	for i := range records {
+		if o, ok := read(&records[i]); ok && !o.Removed && (o.Until.IsZero() || o.Until.After(now)) {
+			all = append(all, o)
+		}
+	}
+	return all, nil
+}
+
+// Run reads changes of other servers, and ends overrides at their time, until the context ends.
+func (b *Book) Run(ctx context.Context) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			if b.Table.Expire(now) > 0 {
+				b.keeper.sweep(now)
+			}
+			if err := b.follow(ctx); ctx.Err() == nil {
+				b.note(err)
+			}
+		}
+	}
+}
+
+// follow applies what has changed.
+func (b *Book) follow(ctx context.Context) error {
+	b.following.Lock()
+	defer b.following.Unlock()
+	return b.keeper.follow(ctx, b)
+}
+
+// note logs and keeps whether changes can be read.
+func (b *Book) note(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case err != nil && b.failed == nil:
+		b.since = time.Now()
+		b.logger.Error("the overrides by call cannot be read: the last known ones stay in force", "error", err)
+	case err == nil && b.failed != nil:
+		b.logger.Info("the overrides by call are read again", "overrides", b.Table.Len())
+	}
+	b.failed = err
+}
+
+// Status is a line for the readiness probe, empty while changes are read.
+func (b *Book) Status() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.failed == nil {
+		return ""
+	}
+	return fmt.Sprintf("overrides: not read since %s, the last known ones stay in force", b.since.UTC().Format(time.RFC3339))
+}
+
+// apply puts records into a table, which is not always the one in force.
+func (b *Book) apply(to *policy.OverrideTable, records []redisstore.Record, now time.Time) {
+	for i := range records {
+		o, ok := read(&records[i])
+		var err error
+		switch {
+		case !ok:
+			b.complain("it is not of this version")
+		case o.Removed || !o.Until.IsZero() && !o.Until.After(now):
+			to.Remove(o.Rule, o.Key)
+		default:
+			if err = to.Set(o.Rule, o.Key, o.Terms, o.Until); err != nil {
+				b.complain(err.Error())
+			}
+		}
+	}
+}
+
+// complain logs once that a record is not applied.
+func (b *Book) complain(why string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.strange {
+		b.strange = true
+		b.logger.Error("a record of the store is not applied as an override; later ones are not logged", "error", why)
+	}
+}
+
+// Close ends the book. Run must have ended.
+func (b *Book) Close() error {
+	if b == nil {
+		return nil
+	}
+	return b.keeper.close()
+}

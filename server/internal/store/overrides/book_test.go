@@ -1,0 +1,243 @@
+package overrides
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/redisstore"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
+)
+
+// openLocal opens a book at a path, and returns it with its log.
+func openLocal(t *testing.T, path string) (*Book, *bytes.Buffer) {
+	t.Helper()
+	log := new(bytes.Buffer)
+	b, err := OpenLocal(path, policy.NewOverrideTable(), slog.New(slog.NewTextHandler(log, nil)), telemetry.NewMetrics("test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, log
+}
+
+// content returns what a book has of a rule, in a line.
+func content(t *testing.T, b *Book) string {
+	t.Helper()
+	page, _, _, err := b.List(t.Context(), "r", "", sluice.Key{}, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var words []string
+	for _, o := range page {
+		words = append(words, o.Key.String()+"="+o.Terms)
+	}
+	if b.Table.Len() != len(words) {
+		t.Errorf("the table has %d overrides, and the list %d", b.Table.Len(), len(words))
+	}
+	return strings.Join(words, " ")
+}
+
+func set(key, terms string) Override {
+	return Override{Rule: "r", Key: sluice.StringKey(key), Terms: terms, Note: "a note", By: "ann@desk", At: time.UnixMilli(1_800_000_000_000)}
+}
+
+func unset(key string) Override {
+	return Override{Rule: "r", Key: sluice.StringKey(key), Removed: true}
+}
+
+// change makes changes, and returns which of the overrides there were.
+func change(t *testing.T, b *Book, changes ...Override) string {
+	t.Helper()
+	found, err := b.Change(t.Context(), changes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(found)
+}
+
+// A journal has what a map has after random changes, whenever the server ends: also if it is killed, so that nobody closes the file.
+func TestJournalKeepsWhatWasAnswered(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "overrides")
+	random := rand.New(rand.NewPCG(1, 1))
+	truth := map[string]string{}
+	for round := range 30 {
+		b, log := openLocal(t, path)
+		for range random.IntN(20) {
+			var batch []Override
+			seen := map[string]bool{}
+			for range 1 + random.IntN(3) {
+				key := fmt.Sprint("k", random.IntN(15))
+				if seen[key] {
+					continue
+				}
+				if seen[key] = true; random.IntN(3) == 0 {
+					batch = append(batch, unset(key))
+					delete(truth, key)
+				} else {
+					batch = append(batch, set(key, fmt.Sprint(random.IntN(100))))
+					truth[key] = batch[len(batch)-1].Terms
+				}
+			}
+			change(t, b, batch...)
+		}
+		var want []string
+		for i := range 15 {
+			if terms, known := truth[fmt.Sprint("k", i)]; known {
+				want = append(want, fmt.Sprint("k", i, "=", terms))
+			}
+		}
+		got := content(t, b)
+		for _, word := range want {
+			if !strings.Contains(" "+got+" ", " "+word+" ") {
+				t.Fatalf("round %d: %q lacks %s", round, got, word)
+			}
+		}
+		if b.Table.Len() != len(want) || log.Len() > 0 {
+			t.Fatalf("round %d: %d overrides, want %d; the log has %q", round, b.Table.Len(), len(want), log)
+		}
+		// The lock ends with the process. The rest of the file is as a killed program leaves it.
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A journal whose last entry is cut off loses this entry, which was not answered. A journal that is damaged is set aside.
+func TestJournalsAfterACrash(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "overrides")
+	b, _ := openLocal(t, path)
+	change(t, b, set("a", "1"))
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(t, b, set("b", "2"))
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for n := len(before); n <= len(whole); n++ {
+		if err := os.WriteFile(path, whole[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b, log := openLocal(t, path)
+		want, complains := "a=1", n > len(before)
+		if n == len(whole) {
+			want, complains = "a=1 b=2", false
+		}
+		if got := content(t, b); got != want || strings.Contains(log.String(), "cut off") != complains {
+			t.Errorf("%d of %d bytes: %q, want %q; the log has %q", n, len(whole), got, want, log)
+		}
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, at := range []int{0, len(before) - 1, len(before) + 9} {
+		damaged := bytes.Clone(whole)
+		damaged[at] ^= 1
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b, log := openLocal(t, path)
+		if got := content(t, b); got != "" || !strings.Contains(log.String(), "refused") {
+			t.Errorf("byte %d damaged: %q; the log has %q", at, got, log)
+		}
+		aside, err := filepath.Glob(path + ".refused-*")
+		if err != nil || len(aside) != 1 {
+			t.Fatalf("byte %d damaged: %q are set aside, %v", at, aside, err)
+		}
+		if err := errors.Join(b.Close(), os.Remove(aside[0])); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// An override has all fields after a restart, and ends at its time, in the file too.
+func TestOverridesEndAndKeepTheirFields(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "overrides")
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := openLocal(t, path)
+		o := set("a", "1")
+		o.Until = time.Now().Add(3 * time.Second)
+		if found := change(t, b, o, set("b", "2")); found != "[false false]" {
+			t.Errorf("new overrides were found: %s", found)
+		}
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+		b, _ = openLocal(t, path)
+		got, err := b.Get(t.Context(), "r", o.Key)
+		if err != nil || got.Terms != o.Terms || !got.Until.Equal(o.Until) || got.Note != o.Note || got.By != o.By || !got.At.Equal(o.At) || got.Removed {
+			t.Errorf("after a restart: %+v, %v; want %+v", got, err, o)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go b.Run(ctx)
+		<-time.After(2900 * time.Millisecond)
+		if got := content(t, b); got != "a=1 b=2" {
+			t.Errorf("before the end: %q", got)
+		}
+		<-time.After(600 * time.Millisecond)
+		if got := content(t, b); got != "b=2" {
+			t.Errorf("after the end: %q", got)
+		}
+		cancel()
+		synctest.Wait()
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// failing are records of a store that fails, or that hangs.
+type failing struct{ err error }
+
+func (f *failing) PutRecords(context.Context, []redisstore.Record) ([]bool, error) { return nil, f.err }
+
+func (f *failing) RecordsSince(context.Context, redisstore.RecordMark, int) (redisstore.RecordPage, error) {
+	return redisstore.RecordPage{}, f.err
+}
+
+func (f *failing) RecordsOf(context.Context, []string) ([]redisstore.Record, error) {
+	return nil, f.err
+}
+
+// A book says when it cannot read, and when it can again; a change that is not kept is an error.
+func TestBookSaysWhenItIsStale(t *testing.T) {
+	log := new(bytes.Buffer)
+	synctest.Test(t, func(t *testing.T) {
+		store := &failing{errors.New("down")}
+		b := OpenShared(t.Context(), store, policy.NewOverrideTable(), slog.New(slog.NewTextHandler(log, nil)), telemetry.NewMetrics("test"))
+		if !strings.HasPrefix(b.Status(), "overrides: not read since") {
+			t.Errorf("while the store is down, the status is %q", b.Status())
+		}
+		if _, err := b.Change(t.Context(), []Override{set("a", "1")}); err == nil || b.Table.Len() > 0 {
+			t.Errorf("a change that is not kept: %v, %d overrides", err, b.Table.Len())
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		store.err = nil
+		go b.Run(ctx)
+		<-time.After(time.Second)
+		if b.Status() != "" {
+			t.Errorf("when the store is back, the status is %q", b.Status())
+		}
+		cancel()
+		synctest.Wait()
+	})
+	if n := strings.Count(log.String(), "level="); n != 2 {
+		t.Errorf("the log has %d lines, want one for the failure and one for its end:\n%s", n, log)
+	}
+}

@@ -1,0 +1,104 @@
+package overrides
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/redisstore"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
+)
+
+// Records are the records of a store in Redis, as redisstore.Store has them.
+type Records interface {
+	PutRecords(ctx context.Context, records []redisstore.Record) ([]bool, error)
+	RecordsSince(ctx context.Context, m redisstore.RecordMark, most int) (redisstore.RecordPage, error)
+	RecordsOf(ctx context.Context, names []string) ([]redisstore.Record, error)
+}
+
+// page is how many records are read at once.
+const page = 2000
+
+// shared keeps overrides in Redis.
+type shared struct {
+	Records
+	// Only follow uses these.
+	mark redisstore.RecordMark
+	// doubtful means that a read failed: another Redis may have taken over, which lacks changes that were read.
+	doubtful bool
+}
+
+// firstPatience is how long a server that starts reads overrides before it goes on without the rest.
+const firstPatience = 5 * time.Second
+
+// OpenShared returns the book of the overrides in Redis, in a table. It reads them first. If that fails, Status says so, and Run tries
+// again.
+func OpenShared(ctx context.Context, r Records, t *policy.OverrideTable, logger *slog.Logger, m *telemetry.Metrics) *Book {
+	b := newBook("redis", t, &shared{Records: r}, logger, m)
+	ctx, cancel := context.WithTimeout(ctx, firstPatience)
+	defer cancel()
+	b.note(b.follow(ctx))
+	return b
+}
+
+func (s *shared) put(ctx context.Context, records []redisstore.Record) ([]bool, error) {
+	return s.PutRecords(ctx, records)
+}
+
+func (s *shared) read(ctx context.Context, names []string) ([]redisstore.Record, error) {
+	return s.RecordsOf(ctx, names)
+}
+
+// follow reads the changes. After a failure it reads the changes first, and then all records.
+func (s *shared) follow(ctx context.Context, b *Book) error {
+	again, err := s.changes(ctx, b)
+	if err == nil && (again || s.doubtful) {
+		err = s.all(ctx, b)
+	}
+	s.doubtful = err != nil
+	return err
+}
+
+// changes applies the changes since the last call. It reports whether it cannot know all of them.
+func (s *shared) changes(ctx context.Context, b *Book) (again bool, err error) {
+	for more := true; more; {
+		p, err := s.since(ctx, s.mark)
+		if err != nil || p.Again {
+			return p.Again, err
+		}
+		b.apply(b.Table, p.Records, time.Now())
+		s.mark, more = p.Next, p.More
+	}
+	return false, nil
+}
+
+// since reads a page.
+func (s *shared) since(ctx context.Context, m redisstore.RecordMark) (redisstore.RecordPage, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return s.RecordsSince(ctx, m, page)
+}
+
+// all reads all records into another table, which then replaces the table in force.
+func (s *shared) all(ctx context.Context, b *Book) error {
+	table, mark := policy.NewOverrideTable(), redisstore.RecordMark{}
+	for more := true; more; {
+		p, err := s.since(ctx, mark)
+		if err != nil {
+			return err
+		}
+		if p.Again { // the data were lost meanwhile
+			table, mark = policy.NewOverrideTable(), redisstore.RecordMark{}
+			continue
+		}
+		b.apply(table, p.Records, time.Now())
+		mark, more = p.Next, p.More
+	}
+	b.Table.Replace(table)
+	s.mark = mark
+	return nil
+}
+
+func (*shared) sweep(time.Time) {}
+func (*shared) close() error    { return nil }
