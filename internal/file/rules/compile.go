@@ -58,7 +58,6 @@ func (f *File) options(s *reader.Source) (policy.Options, []origins) {
 		IPv6Prefix:   f.IPv6Prefix,
 		Shadow:       f.Shadow,
 		Domains:      f.Domains,
-		Terms:        f.Terms,
 		Paths: policy.Paths{
 			IgnoreCase:   f.Paths.IgnoreCase,
 			EncodedSlash: encodedSlashes[f.Paths.EncodedSlash],

@@ -135,7 +135,7 @@ func (e *engine) compile(f *config.File, earlier *policy.Policy) (*policy.Policy
 	if err != nil {
 		return nil, err
 	}
-	o.Pressure, o.Earlier, o.Overrides = e.pressure, earlier, e.overrides
+	o.Pressure, o.Earlier, o.Overrides, o.Terms = e.pressure, earlier, e.overrides, f.Terms
 	return policy.New(o)
 }
 

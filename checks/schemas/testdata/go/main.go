@@ -148,6 +148,16 @@ func operations(c *ClientWithResponses) {
 	bans := done(c.ListBansWithResponse(ctx, &ListBansParams{Most: ptr(int64(1000))}))
 	want(len(bans.JSON200.Bans) == 1 && *bans.JSON200.Bans[0].ByHand && bans.JSON200.Bans[0].LeftMs > 0, "the bans", bans)
 	want(done(c.LiftBanWithResponse(ctx, KeyOfRule{Rule: "login", Key: key("192.0.2.7")})).JSON200.Lifted, "a ban that ends", nil)
+	set := func(body string) int {
+		return done(c.SetOverridesWithBodyWithResponse(ctx, nil, "application/json", strings.NewReader(body))).StatusCode()
+	}
+	want(set(`{"rule": "login", "key": ["192.0.2.8"], "limit": {"rate": "9/d"}, "for_ms": 60000, "note": "a test"}`) == 200, "an override", nil)
+	want(set(`{"overrides": [{"rule": "login", "key": ["192.0.2.9"], "deny": true}]}`) == 200, "a batch of overrides", nil)
+	want(set(`{"rule": "login", "key": ["192.0.2.8"]}`) == 400, "an override without numbers", nil)
+	found := done(done(c.ListOverridesWithResponse(ctx, &ListOverridesParams{Rule: ptr("login")})).JSON200.AsOverrides())
+	want(len(found.Overrides) == 2, "the overrides", found)
+	gone := done(c.UnsetOverridesWithBodyWithResponse(ctx, nil, "application/json", strings.NewReader(`{"rule": "login", "key": ["192.0.2.8"]}`)))
+	want(done(gone.JSON200.AsOverrideChanged()).Existed, "an override that is removed", gone)
 	keys := done(c.ListKeysWithResponse(ctx, &ListKeysParams{Rule: ptr("login")}))
 	want(len(keys.JSON200.Keys) > 0 && keys.JSON200.Keys[0].Now.Capacity == 2, "the keys", keys)
 	var hot Questions

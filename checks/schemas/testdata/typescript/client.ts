@@ -82,6 +82,11 @@ async function operations() {
   const bans = (await operator.GET("/v1/bans", { params: { query: { most: 1000 } } })).data?.bans;
   assert(bans?.length === 1 && bans[0].by_hand && bans[0].left_ms > 0);
   assert.equal((await operator.DELETE("/v1/bans", { body: ban })).data?.lifted, true);
+  const override = { rule: "login", key: ["192.0.2.8"] };
+  assert.equal((await operator.PUT("/v1/overrides", { body: { ...override, limit: { rate: "9/d" }, for_ms: 60_000 } })).response.status, 200);
+  assert.equal((await operator.PUT("/v1/overrides", { body: override })).response.status, 400);
+  assert.equal((await operator.GET("/v1/overrides", { params: { query: { rule: "login" } } })).response.status, 200);
+  assert.equal((await operator.DELETE("/v1/overrides", { body: override })).response.status, 200);
   assert.equal((await operator.GET("/v1/keys", { params: { query: { rule: "login" } } })).data?.keys[0].now?.capacity, 2);
   const hot = { requests: Array.from({ length: 50 }, () => ({ path: "/hot" })) };
   let hybrid: components["schemas"]["Hybrid"] | undefined;
