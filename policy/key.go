@@ -126,12 +126,16 @@ func (r *rule) valueOf(p *Part, a *Attributes, pattern int) (v keys.Value) {
 
 // read reads the parts of a rule's key from the current variant of the path.
 func (s *scratch) read(r *rule, pattern int) {
-	path := s.attributes.Path
-	s.attributes.Path, s.values = s.variants[s.variant].merged, s.values[:0]
-	for i := range r.parts {
-		s.values = append(s.values, r.valueOf(&r.parts[i], &s.attributes, pattern))
+	a, values := &s.attributes, s.values[:0]
+	path, merged := a.Path, s.variants[s.variant].merged
+	if len(merged) != len(path) {
+		a.Path = merged
+		defer func() { a.Path = path }()
 	}
-	s.attributes.Path = path
+	for i := range r.parts {
+		values = append(values, r.valueOf(&r.parts[i], a, pattern))
+	}
+	s.values = values
 }
 
 // isModel reports whether the part is the model of a request.
