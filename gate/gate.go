@@ -140,7 +140,10 @@ func (g *Gate) Enter(ctx context.Context, v *policy.Verdict) (*Admission, error)
 		a.leases = g.hold(ctx, v)
 	}
 	if work.delays {
-		if blocked := g.wait(ctx, v); blocked != nil {
+		began := time.Now()
+		blocked := g.wait(ctx, v)
+		v.Waited = time.Since(began)
+		if blocked != nil {
 			a.undo(ctx)
 			return nil, blocked.deny(v)
 		}

@@ -63,6 +63,9 @@ func TestRequestsWaitForTheirDelay(t *testing.T) {
 			if n := all[i]; n.at.Sub(start) != want || (n.err != nil) != (i == 3) {
 				t.Errorf("request %d: after %v, %v", i, n.at.Sub(start), n.err)
 			}
+			if got := all[i].verdict.Waited; got != want {
+				t.Errorf("request %d: the verdict has a wait of %v, want %v", i, got, want)
+			}
 		}
 		if n := e.gate.Waiting(); n != 0 {
 			t.Errorf("%d are still waiting", n)

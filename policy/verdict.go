@@ -40,6 +40,8 @@ type Verdict struct {
 	TightestLimit *sluice.Limit
 	// Delay is the longest delay of all enforced limits; zero for a denied request.
 	Delay time.Duration
+	// Waited is how long the request has waited in a gate, for its delay and for leases, before it passed or was refused.
+	Waited time.Duration
 	// Results are the results of all limits that apply, in the order of the rules. After a store's
 	// error, decisions that the store did not make are zero.
 	Results []LimitResult

@@ -163,6 +163,18 @@ func TestCombined(t *testing.T) {
 	}
 }
 
+// A request that has waited has a line with the time of its decision, and with its wait.
+func TestLinesOfRequestsThatWaited(t *testing.T) {
+	for format, want := range map[bool]string{false: `"time":"2026-11-22T09:59:58.123456Z".*"delay_ms":2000`, true: `22/Nov/2026:09:59:58 .* wait=2.000`} {
+		s := newScene(t, func(o *Options, _ *output) { o.Combined = format })
+		s.Observe("proxy", request("bob"), &policy.Verdict{Waited: 2 * time.Second}, time.Millisecond)
+		s.Close()
+		if line := s.out.text.String(); !regexp.MustCompile(want).MatchString(line) {
+			t.Errorf("the line is %s, want one with %s", line, want)
+		}
+	}
+}
+
 // Lines have the status that the client gets.
 func TestStatus(t *testing.T) {
 	limit := sluice.MustLimit("a", sluice.FixedWindow{Rate: sluice.PerDay(1)})

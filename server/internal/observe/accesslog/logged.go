@@ -14,7 +14,7 @@ import (
 
 // logged is a decision, as a line shows it.
 type logged struct {
-	at      time.Time
+	at      time.Time // of the decision, before a wait
 	edge    string
 	request *http.Request // nil at an edge that has none
 	client  netip.Addr
@@ -119,8 +119,8 @@ func (x *logged) appendJSON(b []byte) []byte {
 			b = appendNumber(b, "remaining", v.Tightest.Remaining)
 		}
 	}
-	if v.Delay > 0 {
-		b = appendNumber(b, "delay_ms", milliseconds(v.Delay))
+	if wait := max(v.Delay, v.Waited); wait > 0 {
+		b = appendNumber(b, "delay_ms", milliseconds(wait))
 	}
 	if wait := v.RetryAfter(); !v.Allowed() && wait > 0 {
 		b = appendNumber(b, "retry_after_ms", milliseconds(wait))
@@ -173,7 +173,7 @@ func (x *logged) appendCombined(b []byte) []byte {
 		b = append(b, '-')
 	}
 	b = append(b, " wait="...)
-	b = strconv.AppendFloat(b, max(v.Delay, v.RetryAfter()).Seconds(), 'f', 3, 64)
+	b = strconv.AppendFloat(b, max(v.Delay, v.Waited, v.RetryAfter()).Seconds(), 'f', 3, 64)
 	b = append(b, " duration="...)
 	b = strconv.AppendFloat(b, x.took.Seconds(), 'f', 6, 64)
 	if code, found := x.grpcStatus(); found {
