@@ -28,6 +28,7 @@ type server struct {
 	*process.Sluice
 	tb     testing.TB
 	client *http.Client
+	config string // the path of its configuration
 }
 
 // freePorts lets the system choose where a server listens.
@@ -72,7 +73,8 @@ func serveIn(tb testing.TB, dir, config string, env ...string) *server {
 func serveProgram(tb testing.TB, program, dir, config string, env ...string) *server {
 	tb.Helper()
 	s := &server{tb: tb, client: &http.Client{Timeout: process.Patience, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
-	cmd := exec.Command(program, "serve", configure(tb, dir, config))
+	s.config = configure(tb, dir, config)
+	cmd := exec.Command(program, "serve", s.config)
 	cmd.Env = append(os.Environ(), env...)
 	s.Sluice = process.StartSluice(tb, cmd, 3)
 	tb.Cleanup(s.client.CloseIdleConnections)

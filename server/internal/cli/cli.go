@@ -63,7 +63,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newServe(), newValidate(), newExplain(), newReplay(), newSuggest(), newImport(), newSchema(),
+	root.AddCommand(newServe(), newValidate(), newExplain(), newReplay(), newSuggest(), newLogFormat(), newImport(), newSchema(),
 		newPeek(), newReset(), newTop(), newKeys(), newHybrid(), newBan(), newUnban(), newBans(), newOverride(), newHealth(), newVersion())
 	return root
 }

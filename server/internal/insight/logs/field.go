@@ -39,6 +39,7 @@ const (
 	received        //
 	value           // a member of Record.Values
 	action          // members of a Verdict
+	limited         // an action in the words of limit_req
 	rule            //
 	limitName       //
 	key             //
@@ -49,7 +50,7 @@ const (
 var has = map[kind]Fields{
 	client: HasClient, clientPort: HasClient, peer: HasClient, method: HasMethod, target: HasTarget | HasQuery, path: HasTarget,
 	query: HasTarget | HasQuery, request: HasMethod | HasTarget | HasQuery, address: HasMethod | HasTarget | HasQuery | HasHost,
-	host: HasHost, hostIfNone: HasHost, status: HasStatus, sent: HasSent, received: HasReceived, action: HasVerdict,
+	host: HasHost, hostIfNone: HasHost, status: HasStatus, sent: HasSent, received: HasReceived, action: HasVerdict, limited: HasVerdict,
 	seconds: HasDuration, millis: HasDuration, usecs: HasDuration, nanos: HasDuration, part: HasDuration,
 }
 
@@ -76,6 +77,9 @@ func (s *state) exact() time.Duration { return s.blur }
 
 // unknownTime is the time of a record before it is set.
 const unknownTime = math.MinInt64
+
+// limitReq are the actions of nginx's limit_req.
+var limitReq = map[string]string{"PASSED": "allow", "DELAYED": "delay", "REJECTED": "deny"}
 
 // Why a line is not a record.
 const (
@@ -156,6 +160,9 @@ func (f field) set(rec *Record, text string, s *state) (why string) {
 		rec.Values[f.index] = s.plain(text)
 	case action:
 		rec.Verdict.Action = text
+	case limited:
+		text, rec.Verdict.Dry = strings.CutSuffix(text, "_DRY_RUN")
+		rec.Verdict.Action = limitReq[text]
 	case rule:
 		rec.Verdict.Rule = s.plain(text)
 	case limitName:

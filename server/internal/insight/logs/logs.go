@@ -24,7 +24,7 @@ type Record struct {
 	Sent     int64    // bytes of the answer's body; -1 if the log does not say
 	Received int64    // bytes of the request's body; -1 if the log does not say
 	Values   []string // parallel to Layout.Names; Missing for what the request did not have
-	Verdict  Verdict  // what Sluice decided; zero in the logs of other servers
+	Verdict  Verdict  // what Sluice or limit_req of nginx decided; zero in the logs of other servers
 	File     int32    // index of the file in Options.Files
 	Line     int32    // number of the line in the file, from 1
 }
@@ -34,7 +34,8 @@ const Missing = "\x00"
 
 // Verdict is the decision in a line of Sluice's own access log.
 type Verdict struct {
-	Action string // allow, mark, degrade, delay or deny
+	Action string // allow, mark, degrade, delay or deny; in Sluice's own log, a request that waits has allow
+	Dry    bool   // the decision was not carried out
 	Rule   string // the rule that decided
 	Limit  string // the tightest limit
 	Key    string // the fingerprint of the limit's key

@@ -33,6 +33,7 @@ var (
 			"msec": fine, "time_local": stamp, "time_iso8601": stamp, "request_time": seconds, "remote_addr": client, "realip_remote_addr": peer,
 			"request": request, "request_uri": target, "uri": path, "document_uri": path, "args": query, "query_string": query,
 			"request_method": method, "host": host, "http_host": host, "server_name": hostIfNone, "status": status, "body_bytes_sent": sent, "content_length": received,
+			"limit_req_status": limited,
 		},
 		named:   []affix{{before: "http_", source: "header", folded: true}, {before: "cookie_", source: "cookie"}, {before: "arg_", source: "query"}, {before: "sent_http_", source: "response", folded: true}, {before: "upstream_http_", source: "response", folded: true}},
 		ends:    true,

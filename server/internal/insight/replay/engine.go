@@ -23,6 +23,7 @@ type outcome struct {
 	reason sluice.Reason
 	rule   int16 // the index of the rule that decided; -1 for none
 	near   bool  // a limit would perhaps have denied it if the times of the log were more exact
+	within bool  // the verdict of the log follows from another time, which the log's resolution allows
 	wait   int64 // in microseconds
 	excess excess
 }
@@ -86,6 +87,10 @@ type engine struct {
 	attempt  int                               // of the current request
 	back     struct{ requests, limited int64 } // requests that came back
 	service  mean
+	exact    int64 // microseconds by which times can differ from the log's, to follow its verdicts; 0 for not at all
+	trying   bool  // the current decision may be undone, and is not counted yet
+	last     last
+	deferred []deferred
 }
 
 // resolution is the outcome of a request that waited. The id is 0 for a request that came back.
@@ -218,7 +223,10 @@ func (e *engine) decide(rec *logs.Record, id int64, logged bool) outcome {
 		e.service.sum += rec.Duration
 		e.service.n++
 	}
-	return e.enter(rec, id, logged)
+	if e.exact == 0 || rec.Verdict.Action == "" {
+		return e.enter(rec, id, logged)
+	}
+	return e.follow(rec, id, logged)
 }
 
 // enter decides about a request at this moment. A request that the log's own server has limited has no outcome of a service.
@@ -233,7 +241,11 @@ func (e *engine) enter(rec *logs.Record, id int64, logged bool) outcome {
 	if e.pressure {
 		e.gate.Observe(&v)
 	}
-	e.count(&v)
+	if e.trying {
+		e.last.verdict = v
+	} else {
+		e.count(&v)
+	}
 	later := false
 	for i := range v.Results {
 		r := &v.Results[i]
@@ -262,6 +274,9 @@ func (e *engine) enter(rec *logs.Record, id int64, logged bool) outcome {
 			}
 			return "", false
 		}
+	}
+	if e.trying {
+		e.last.flight = f
 	}
 	f.hold()
 	if o.kind == denied {
@@ -292,8 +307,11 @@ func (e *engine) enter(rec *logs.Record, id int64, logged bool) outcome {
 func (e *engine) refuse(f *flight, r *policy.LimitResult, rec *logs.Record) outcome {
 	f.undo()
 	i := e.index[r.Rule]
-	e.rules[i].keys[HashOf(r.Request.Key)] = struct{}{}
-	e.rules[i].limit(e.now, sluice.ReasonLimited)
+	if e.trying {
+		e.last.refused = r
+	} else {
+		e.countRefused(r)
+	}
 	if rec != nil {
 		e.again(rec, f.end.Unknown, max(time.Second, r.Decision.Delay))
 	}
@@ -379,6 +397,13 @@ var seed = maphash.MakeSeed() //nolint:gochecknoglobals // hashes of keys are co
 
 // HashOf returns a hash of a key, by which keys are counted. It differs in each process.
 func HashOf(k sluice.Key) uint64 { return maphash.String(seed, k.Text()) + uint64(k.Len()) }
+
+// countRefused counts a request that could not wait for a limit.
+func (e *engine) countRefused(r *policy.LimitResult) {
+	c := &e.rules[e.index[r.Rule]]
+	c.keys[HashOf(r.Request.Key)] = struct{}{}
+	c.limit(e.now, sluice.ReasonLimited)
+}
 
 // limit counts a request that a rule limits.
 func (c *ruleCount) limit(now int64, why sluice.Reason) {

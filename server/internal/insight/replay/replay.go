@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -151,6 +152,9 @@ func (r *run) start(at int64) error {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
 		e.retries = r.o.Retry
+		if r.o.Check {
+			e.exact = int64(max(r.layout.Blur, clockError) / time.Microsecond)
+		}
 		r.engines = append(r.engines, e)
 		return nil
 	}
@@ -174,6 +178,10 @@ func (r *run) start(at int64) error {
 	}
 	return nil
 }
+
+// clockError is by how much the time of a line can differ from the time of its decision, because programs read the clock
+// for each.
+const clockError = 2 * time.Millisecond
 
 // read replays all records. One goroutine reads, one decides, and this one counts.
 func (r *run) read(ctx context.Context, reader *logs.Reader) error {
@@ -222,6 +230,7 @@ func (r *run) read(ctx context.Context, reader *logs.Reader) error {
 		empty <- b
 	}
 	for lane, e := range r.engines {
+		e.giveUp(math.MaxInt64)
 		e.advance(e.now + int64(time.Hour/time.Microsecond)) // what still waits
 		r.settle(lane, e.late)
 	}
@@ -259,7 +268,7 @@ func (r *run) decide(b *batch, lane int, e *engine) {
 
 // isLimited reports whether the log's own server has limited a request.
 func isLimited(rec *logs.Record) bool {
-	return rec.Status == http.StatusTooManyRequests || rec.Verdict.Action == "deny" || rec.Verdict.Action == "degrade"
+	return rec.Status == http.StatusTooManyRequests || !rec.Verdict.Dry && (rec.Verdict.Action == "deny" || rec.Verdict.Action == "degrade")
 }
 
 // leaveOut removes the requests that Options.Logged leaves out.

@@ -191,8 +191,10 @@ const otherEndpoints = "other paths"
 
 // Check compares a log's verdicts with the policy's.
 type Check struct {
-	Compared    int64          `json:"compared"`     // lines with a verdict of a rule that was evaluated
-	Agreed      int64          `json:"agreed"`       //
+	Compared    int64          `json:"compared"` // lines with a verdict of a rule that was evaluated
+	Agreed      int64          `json:"agreed"`   // equal to the replay's, also at a time within the resolution
+	Within      int64          `json:"within"`   // agree at a time within the resolution
+	Resolution  float64        `json:"resolution_seconds"`
 	NotCompared int64          `json:"not_compared"` // lines of rules that were not evaluated
 	Examples    []Disagreement `json:"examples"`     // the first disagreements
 }
@@ -213,9 +215,14 @@ func (c *Check) add(t *tally, rec *logs.Record, out *outcome) {
 		return
 	}
 	c.Compared++
+	c.Resolution = max(t.run.layout.Blur, clockError).Seconds()
 	got := out.action()
-	if got == rec.Verdict.Action {
+	if out.kind == delayed {
+		got = "delay"
+	}
+	if out.agrees(&rec.Verdict) {
 		c.Agreed++
+		c.Within += int64(bit(out.within))
 		return
 	}
 	if len(c.Examples) < 5 {

@@ -148,6 +148,9 @@ func (r *Report) check(b *strings.Builder) {
 		return
 	}
 	fmt.Fprintf(b, "\ncheck: %s of %s logged verdicts agree\n", page.Group(c.Agreed), page.Group(c.Compared))
+	if c.Within > 0 {
+		fmt.Fprintf(b, "  %s of them at a time that differs by up to %gs, which is as exact as the log is\n", page.Group(c.Within), c.Resolution)
+	}
 	if c.NotCompared > 0 {
 		fmt.Fprintf(b, "  %s are of rules that are not evaluated\n", page.Group(c.NotCompared))
 	}

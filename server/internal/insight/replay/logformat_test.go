@@ -1,0 +1,53 @@
+package replay
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/insight/logs"
+)
+
+// A log in the format that LogFormat writes has all that the rules need: none is left out.
+func TestLogFormatsHaveAllThatRulesNeed(t *testing.T) {
+	limits := []*sluice.Limit{sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerDay(1), Burst: 100})}
+	p := rules(
+		policy.Rule{Name: "header", Key: []policy.Part{policy.Header("X-Api-Key")}, Limits: limits},
+		policy.Rule{Name: "host", Key: []policy.Part{policy.ClientIP()}, Limits: limits, Match: policy.Match{Hosts: []string{"a.example"}}},
+		policy.Rule{Name: "response", Key: []policy.Part{policy.Global()}, Limits: limits, Cost: policy.Cost{Source: policy.CostResponseHeader, Header: "X-Cost"}},
+		policy.Rule{Name: "bytes", Key: []policy.Part{policy.Query("q")}, Limits: limits, Cost: policy.Cost{Source: policy.CostResponseBytes}},
+		policy.Rule{Name: "lease", Key: []policy.Part{policy.Global()}, Limits: []*sluice.Limit{sluice.MustLimit("", sluice.Concurrency{Max: 1})}},
+		policy.Rule{Name: "failures", Key: []policy.Part{policy.ClientIP()}, Limits: limits, CountStatus: []policy.StatusRange{policy.Status(401)}},
+	)
+	for server, line := range map[string]string{
+		"nginx":  `192.0.2.1 1800000000.123 a.example "GET /?q=1 HTTP/1.1" 200 12 0.005 - "k" "3"`,
+		"apache": `192.0.2.1 1800000000123456 a.example "GET /?q=1 HTTP/1.1" 200 12 5000 "k" "3"`,
+		"envoy":  `192.0.2.1 1800000000.123456 "GET /?q=1" a.example 200 12 5 0 "k" "3"`,
+		"caddy":  `{"ts":1800000000.123456,"request":{"remote_ip":"192.0.2.1","client_ip":"192.0.2.1","method":"GET","host":"a.example","uri":"/?q=1","headers":{"X-Api-Key":["k"]}},"bytes_read":0,"duration":0.005,"size":12,"status":200,"resp_headers":{"X-Cost":["3"]}}`,
+	} {
+		text, err := LogFormat(server, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		format := regexp.MustCompile(`--format '?([^'\n]*)`).FindStringSubmatch(text)[1]
+		name := filepath.Join(t.TempDir(), "log")
+		if err := os.WriteFile(name, []byte(line+"\n"+line+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Run(t.Context(), Options{Policy: p, Logs: logs.Options{Files: []string{name}, Format: format}, Names: plain})
+		if err != nil {
+			t.Fatalf("the replay of the log of %s fails: %v\n%s", server, err, text)
+		}
+		if len(r.Unevaluated) > 0 || r.Log.Bad > 0 || r.Requests.Total != 2 {
+			t.Errorf("%s: %d requests, not evaluated are %v, bad lines %v\n%s", server, r.Requests.Total, r.Unevaluated, r.Log.BadLines, text)
+		}
+		for _, rule := range r.Rules {
+			if rule.Requests != 2 {
+				t.Errorf("%s: rule %s matches %d requests", server, rule.Name, rule.Requests)
+			}
+		}
+	}
+}
