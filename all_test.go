@@ -202,8 +202,8 @@ func panics(f func()) (did bool) {
 	return false
 }
 
-// TestUnsupported: every call that the limit's algorithm does not have is a *RequestError that wraps ErrUnsupported.
-func TestUnsupported(t *testing.T) {
+// TestUnsupportedCallsAreErrors: every call that the limit's algorithm does not have is a *RequestError that wraps ErrUnsupported.
+func TestUnsupportedCallsAreErrors(t *testing.T) {
 	now := int64(allEpoch)
 	store, ctx := newStoreOf(t, &now), t.Context()
 	leases := sluice.NewLimiter(store, sluice.MustLimit("leases", sluice.Concurrency{Max: 1}))

@@ -182,8 +182,8 @@ func TestNearestIsAccepted(t *testing.T) {
 	}
 }
 
-// TestCells: the default number of cells divides the period.
-func TestCells(t *testing.T) {
+// TestDefaultCellsDivideThePeriod: the default number of cells divides the period.
+func TestDefaultCellsDivideThePeriod(t *testing.T) {
 	for _, step := range []struct {
 		period time.Duration
 		cells  int64

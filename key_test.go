@@ -13,7 +13,7 @@ import (
 )
 
 // A key has the parts that it was made of, whatever bytes they hold.
-func TestKey(t *testing.T) {
+func TestKeysHaveTheirParts(t *testing.T) {
 	for _, parts := range [][]string{
 		nil,
 		{""},

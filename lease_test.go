@@ -12,7 +12,7 @@ import (
 )
 
 // Leases are taken, queued, released and lost by the numbers of their limit.
-func TestAcquire(t *testing.T) {
+func TestLeasesFollowTheirLimit(t *testing.T) {
 	bubble(t, sluice.Concurrency{Max: 2, Queue: 1, TTL: time.Minute, Latency: time.Second}, func(b *bench) {
 		ctx := b.Context()
 		acquire := func(n int64, delay time.Duration) *sluice.Lease {

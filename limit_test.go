@@ -20,7 +20,7 @@ func rate(tb testing.TB, text string) sluice.Rate {
 }
 
 // A limit without a name is identified by its numbers.
-func TestLimit(t *testing.T) {
+func TestNamelessLimitsHaveTheirNumbers(t *testing.T) {
 	named := sluice.MustLimit("api", sluice.TokenBucket{Rate: sluice.PerMinute(100), Burst: 20})
 	unnamed := sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerMinute(100), Burst: 20})
 	same := sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerMinute(100), Burst: 20})

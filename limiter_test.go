@@ -221,7 +221,7 @@ func TestPeekWritesNothing(t *testing.T) {
 }
 
 // After a reset, a key has all units again.
-func TestReset(t *testing.T) {
+func TestResetGivesAllUnitsBack(t *testing.T) {
 	bubble(t, tenASecond, func(b *bench) {
 		b.allows(3, true)
 		b.allows(1, false)

@@ -70,7 +70,7 @@ func TestParseRateRefuses(t *testing.T) {
 }
 
 // The short forms make the rates that they name.
-func TestPer(t *testing.T) {
+func TestShortFormsMakeTheirRates(t *testing.T) {
 	for _, step := range []struct {
 		got, want sluice.Rate
 		text      string

@@ -65,7 +65,7 @@ func TestRequestCheck(t *testing.T) {
 }
 
 // Each reason has its word.
-func TestReason(t *testing.T) {
+func TestEachReasonHasAWord(t *testing.T) {
 	for reason, text := range map[sluice.Reason]string{
 		sluice.ReasonNone: "", sluice.ReasonLimited: "limited", sluice.ReasonTooSoon: "too-soon", sluice.ReasonNever: "never",
 		sluice.ReasonBanned: "banned", sluice.ReasonTableFull: "table-full", sluice.ReasonNoRule: "no-rule",

@@ -10,7 +10,7 @@ import (
 )
 
 // A reservation waits no longer than its caller permits.
-func TestReserve(t *testing.T) {
+func TestReservationsWaitAsLongAsPermitted(t *testing.T) {
 	bubble(t, sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 2}, func(b *bench) {
 		const ever = time.Hour
 		b.reserves(3, ever, -1)

@@ -92,9 +92,9 @@ func TestCloseGivesBackWhatHasNotMoved(t *testing.T) {
 	})
 }
 
-// TestIdle gives back what was paid for when the connection moves again after a
+// TestIdleConnectionsGetBytesBack gives back what was paid for when the connection moves again after a
 // while, and pays for single writes what they are.
-func TestIdle(t *testing.T) {
+func TestIdleConnectionsGetBytesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := store(t)
 		l := limiter(t, bandwidth.Options{Store: s, Rate: sluice.PerSecond(1 * mB)})

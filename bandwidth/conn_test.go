@@ -30,8 +30,8 @@ func paced(ctx context.Context, t *testing.T) (*bandwidth.Conn, net.Conn) {
 	return c, far
 }
 
-// TestConn moves bytes both ways at once, each at its rate.
-func TestConn(t *testing.T) {
+// TestConnMovesBothWaysAtTheRate moves bytes both ways at once, each at its rate.
+func TestConnMovesBothWaysAtTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, far := paced(t.Context(), t)
 		began := time.Now()

@@ -12,7 +12,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	fleet.Main() // a process of TestHybrid
+	fleet.Main() // a process of TestHybridPartsAreMeasured
 	os.Exit(m.Run())
 }
 
@@ -95,7 +95,7 @@ func compare(t *testing.T, report string, has, lacks []string) {
 }
 
 // A short run in memory writes its parts, a page, and what was not measured.
-func TestMemory(t *testing.T) {
+func TestShortRunWritesAPage(t *testing.T) {
 	report, page := bench(t, "-quick", "-part", "memory,http", "-only", "clock|hot-serial/floor")
 	compare(t, report,
 		[]string{"# Decisions in memory\n", "The run of 24 November 2026, by `", "| time.Since |", "| floor-decision |", "not measured", "-only"},
@@ -105,8 +105,8 @@ func TestMemory(t *testing.T) {
 		[]string{"time.Since"})
 }
 
-// TestRedis measures every part of every subject in a tiny run against a real server.
-func TestRedis(t *testing.T) {
+// TestRedisPartsAreMeasured measures every part of every subject in a tiny run against a real server.
+func TestRedisPartsAreMeasured(t *testing.T) {
 	report, _ := bench(t, "-part", "redis", "-quick", "-callers", "2,64")
 	compare(t, report, []string{
 		"# Decisions in Redis\n", "-part redis -callers 2,64 -quick`",
@@ -131,8 +131,8 @@ func TestRedisMeasuresOnly(t *testing.T) {
 		[]string{"redis_rate |", "## Memory", "## Decisions on one hot key"})
 }
 
-// TestHybrid measures some parts in a tiny run with real processes and a real server.
-func TestHybrid(t *testing.T) {
+// TestHybridPartsAreMeasured measures some parts in a tiny run with real processes and a real server.
+func TestHybridPartsAreMeasured(t *testing.T) {
 	report, _ := bench(t, "-part", "hybrid", "-quick", "-only", "local|(hot|low)/(hybrid|exact)|zipf/naive|plot/hybrid")
 	compare(t, report, []string{
 		"# Hybrid limits\n", "-part hybrid -only",

@@ -102,7 +102,7 @@ func Example() {
 	// false 0 <nil>
 }
 
-// TestContract runs the contract of stores, as each store has a test to do.
-func TestContract(t *testing.T) {
+// TestExampleKeepsTheContract runs the contract of stores, as each store has a test to do.
+func TestExampleKeepsTheContract(t *testing.T) {
 	storetest.Run(t, func(_ *testing.T, clock *storetest.Clock) sluice.Store { return New(clock.Now) }, storetest.TimeGoesBack())
 }

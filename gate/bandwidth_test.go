@@ -38,9 +38,9 @@ func TestFlowsWithoutAStore(t *testing.T) {
 	}
 }
 
-// TestFlows checks that each direction has its rate per key: all requests of the key share it,
+// TestEachDirectionHasItsRate checks that each direction has its rate per key: all requests of the key share it,
 // and it continues when rules are reloaded.
-func TestFlows(t *testing.T) {
+func TestEachDirectionHasItsRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbleStore(t)
 		b := policy.Bandwidth{Down: sluice.PerSecond(1_000_000), Up: sluice.PerSecond(500_000)}

@@ -14,7 +14,7 @@ import (
 
 // A removed rule has no pressure, and the remaining rules keep theirs, even while both match
 // requests.
-func TestForget(t *testing.T) {
+func TestRemovedRulesHaveNoPressure(t *testing.T) {
 	store, err := memory.New(memory.Options{})
 	if err != nil {
 		t.Fatal(err)

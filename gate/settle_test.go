@@ -14,7 +14,7 @@ import (
 )
 
 // A request's actual cost is settled when it leaves.
-func TestSettling(t *testing.T) {
+func TestCostsAreSettledWhenRequestsLeave(t *testing.T) {
 	header := func(text string) func(string) (string, bool) {
 		return func(name string) (string, bool) { return text, name == "X-Tokens" && text != "" }
 	}

@@ -22,7 +22,7 @@ func (c fakeConn) Close() error {
 }
 
 // A connection that gets no answer is tried again, and only the first one that succeeds stays open.
-func TestRedial(t *testing.T) {
+func TestConnectionsWithoutAnswerAreTriedAgain(t *testing.T) {
 	refused := errors.New("refused")
 	for name, c := range map[string]struct {
 		dial  func(ctx context.Context, n int64, since time.Duration) error

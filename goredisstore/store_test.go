@@ -53,9 +53,9 @@ func TestNewChecksTheClient(t *testing.T) {
 	}
 }
 
-// TestDerive makes clients with various options, and compares their options with the options of
+// TestDerivedClientsHaveTheOptions makes clients with various options, and compares their options with the options of
 // the derived clients, as far as clients show them.
-func TestDerive(t *testing.T) {
+func TestDerivedClientsHaveTheOptions(t *testing.T) {
 	tests := []struct {
 		name   string
 		client redis.UniversalClient

@@ -23,7 +23,7 @@ import (
 )
 
 // A denial has all details, and nothing of the key's value.
-func TestDenial(t *testing.T) {
+func TestDenialsHaveDetailsAndNoKey(t *testing.T) {
 	d := ruled(policy.Rule{Name: "orders", Match: policy.Match{Paths: []string{create}}, Key: []policy.Part{policy.Header("x-user")}, Limits: []*sluice.Limit{
 		perDay(1), sluice.MustLimit("hourly", sluice.FixedWindow{Rate: sluice.PerHour(9)}),
 	}})
@@ -76,7 +76,7 @@ func TestDenial(t *testing.T) {
 }
 
 // Codes of denials, and which of them have a wait.
-func TestCodes(t *testing.T) {
+func TestDenialsHaveTheirCodes(t *testing.T) {
 	key := []policy.Part{policy.Global()}
 	for _, c := range []struct {
 		name  string
@@ -203,7 +203,7 @@ func TestOnDeniedWithoutAnError(t *testing.T) {
 }
 
 // Jitter makes all waits longer, and none shorter.
-func TestJitter(t *testing.T) {
+func TestJitterOnlyLengthensWaits(t *testing.T) {
 	o := grpclimit.ServerOptions{Headers: httplimit.HeaderOptions{Jitter: 20 * time.Hour}, MaxPushback: 100 * time.Hour}
 	conn := serve(t, &service{}, limited(t, keyed(sluice.TokenBucket{Rate: sluice.PerDay(1)}), o))
 	want(t, call(t.Context(), conn), codes.OK)

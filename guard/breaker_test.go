@@ -181,7 +181,7 @@ func TestRecovery(t *testing.T) {
 
 // While one call probes, the others have their answer at once; if the probe fails,
 // the next comes after a random time.
-func TestProbe(t *testing.T) {
+func TestOthersDoNotWaitForAProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t, guard.Options{})
 		h.outage()
@@ -244,7 +244,7 @@ func TestProbeGivenUp(t *testing.T) {
 }
 
 // An answer that is late counts against what the breaker is now no more.
-func TestStragglers(t *testing.T) {
+func TestLateAnswersDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t, guard.Options{Deadline: 5 * time.Second, Slow: time.Second})
 		h.fake.set(heedful)
@@ -285,7 +285,7 @@ func TestAPanicIsAFailure(t *testing.T) {
 
 // A store that ends the goroutine of a call, as t.FailNow does in one that a test has made
 // up, is taken for a failure: no call stays in flight, and no probe.
-func TestGoexit(t *testing.T) {
+func TestAnEndedGoroutineIsAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, inline := range []bool{false, true} {
 			h := build(t, guard.Options{Inline: inline, Failures: 2})
@@ -379,7 +379,7 @@ func want(err, want error) error {
 }
 
 // The hook is called for each transition, in order, and may call the guard.
-func TestTransitions(t *testing.T) {
+func TestHookGetsEachTransitionInOrder(t *testing.T) {
 	type change struct {
 		from, to guard.State
 		why      error

@@ -23,7 +23,7 @@ func by(names map[string]sluice.Fallback) func(*sluice.Limit) sluice.Fallback {
 }
 
 // Each fallback decides as its rule says, whatever the request is.
-func TestLadder(t *testing.T) {
+func TestEachFallbackDecidesByItsRule(t *testing.T) {
 	const second = time.Second
 	for _, c := range []struct {
 		name     string

@@ -150,7 +150,7 @@ func TestScaleLaw(t *testing.T) {
 }
 
 // A share of a limit has its numbers, rounded so that shares do not exceed the limit.
-func TestScale(t *testing.T) {
+func TestScaledSharesDoNotExceedTheLimit(t *testing.T) {
 	zone := time.FixedZone("here", 3600)
 	for _, c := range []struct {
 		share     share

@@ -113,7 +113,7 @@ func full(w http.ResponseWriter, r *http.Request) {
 }
 
 // A request over the limit is degraded as its rule says.
-func TestDegrade(t *testing.T) {
+func TestRequestsAboveTheLimitAreDegraded(t *testing.T) {
 	page := saved(t, "busy.html", "<p>{rule} again in {wait} s")
 	fallback := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "less of ", r.URL.Path, r.Header["X-Less"])
@@ -218,7 +218,7 @@ func TestFilesAreChecked(t *testing.T) {
 }
 
 // A marked request is allowed, with a header for the services behind.
-func TestMark(t *testing.T) {
+func TestMarkedRequestsHaveAHeader(t *testing.T) {
 	clock := int64(1e6)
 	d := ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{},
 		policy.Rule{Name: "advisory", Limits: hourly(1), WhenLimited: policy.LimitedAction{Action: policy.Mark}},
@@ -382,7 +382,7 @@ func TestMarkedTrafficIsDroppedFirst(t *testing.T) {
 }
 
 // A refusal has the response that its rule sets.
-func TestRejection(t *testing.T) {
+func TestRefusalsHaveTheResponseOfTheirRule(t *testing.T) {
 	page := saved(t, "denied.json", `{"error":{"code":"{rule}"},"again":{wait}}`)
 	for _, c := range []struct {
 		name   string

@@ -13,7 +13,7 @@ import (
 )
 
 // A request holds its lease until its handler returns or panics.
-func TestConcurrency(t *testing.T) {
+func TestLeasesLastUntilTheHandlerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbleStore(t)
 		leave := make(chan bool)

@@ -53,7 +53,7 @@ func remaining(tb testing.TB, store sluice.Store, a sluice.Algorithm) int64 {
 }
 
 // Requests within the limit are served, and others get 429 with the wait.
-func TestMiddleware(t *testing.T) {
+func TestMiddlewareDeniesAboveTheLimit(t *testing.T) {
 	clock := int64(1e6)
 	store := storeAt(t, &clock)
 	served := 0

@@ -245,7 +245,7 @@ func TestPathAliases(t *testing.T) {
 }
 
 // The attributes of a request are its method, host, path, address and values.
-func TestAttributes(t *testing.T) {
+func TestRequestsBecomeAttributes(t *testing.T) {
 	r := get("http://Example.com:8080/a/%41?q=1", "X-A: 1", "Cookie: c=2")
 	r.RemoteAddr = "[::ffff:192.0.2.1]:80"
 	a := httplimit.Attributes(r, nil)

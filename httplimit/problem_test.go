@@ -15,7 +15,7 @@ import (
 )
 
 // Each kind of denial has its own problem document.
-func TestProblems(t *testing.T) {
+func TestEachDenialHasItsProblem(t *testing.T) {
 	limit := sluice.MustLimit("daily", sluice.FixedWindow{Rate: sluice.PerDay(5)})
 	other := sluice.MustLimit("other", sluice.FixedWindow{Rate: sluice.PerDay(5)})
 	denied := func(reason sluice.Reason, err error) *policy.Verdict {

@@ -281,7 +281,7 @@ func TestResponseWriterIsNotWrapped(t *testing.T) {
 }
 
 // The common case costs three allocations.
-func TestAllocations(t *testing.T) {
+func TestMiddlewareAllocatesThreeTimes(t *testing.T) {
 	clock := int64(1e6)
 	limit := sluice.MustLimit("l", sluice.TokenBucket{Rate: sluice.PerSecond(1e6)})
 	h := wrap(t, keyed(t, httplimit.KeyOptions{

@@ -29,7 +29,7 @@ func (s answers) DecideAll(_ context.Context, _ []sluice.Request, out []sluice.D
 }
 
 // The tightest limit of a verdict denies for the longest time, or has the least left.
-func TestTightest(t *testing.T) {
+func TestTightestLimitSetsTheWait(t *testing.T) {
 	passes := func(remaining int64, reset time.Duration) sluice.Decision {
 		return sluice.Decision{Allowed: true, Limit: 10, Remaining: remaining, ResetAfter: reset, Delay: reset / 10}
 	}

@@ -14,7 +14,7 @@ import (
 
 // Credit is spent without a call, even by a key's first request. It comes back when it has been
 // reported and the key is not in excess.
-func TestCredit(t *testing.T) {
+func TestCreditIsSpentWithoutACall(t *testing.T) {
 	onStage(t, slow(100, sluice.Hybrid{Credit: 5}), func(s *stage) {
 		for round := range 3 {
 			if allowed, called := s.take(5, 0); allowed != 5 || called != 0 {

@@ -99,7 +99,7 @@ func TestDebitsInBatches(t *testing.T) {
 
 // An overdraw is local if it fits the units in hand. Otherwise the store decides it: it passes while a unit is left there, and
 // no denial that is kept denies it.
-func TestOverdraws(t *testing.T) {
+func TestOverdrawsThatFitAreLocal(t *testing.T) {
 	onStage(t, slow(10_000, sluice.Hybrid{Stranded: 0.5}), func(s *stage) {
 		s.warm()
 		over := func(cost int64) sluice.Request { return sluice.Request{Key: key, Cost: cost, Overdraw: true} }

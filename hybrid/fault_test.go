@@ -155,7 +155,7 @@ func TestCallersThatLeaveTakeNothing(t *testing.T) {
 }
 
 // Waiters get units of the claim they wait for; each makes a call of its own if it takes too long.
-func TestWaiters(t *testing.T) {
+func TestWaitersGetUnitsOfTheirClaim(t *testing.T) {
 	onStage(t, slow(10_000, sluice.Hybrid{}), func(s *stage) {
 		s.take(7, 0)
 		for _, trip := range []time.Duration{ms / 2, 200 * ms} {

@@ -316,7 +316,7 @@ func TestHotKeysCool(t *testing.T) {
 }
 
 // Drain reports and returns all, and later requests are exact.
-func TestDrain(t *testing.T) {
+func TestDrainReturnsAllUnits(t *testing.T) {
 	onStage(t, slow(10_000, sluice.Hybrid{}), func(s *stage) {
 		s.warm()
 		if err := s.store.Drain(context.Background()); err != nil {
@@ -352,7 +352,7 @@ func hang(ctx context.Context, _ []driver.Claim, _ func()) error {
 
 // A later request of higher importance may take what is in hand, and a less important one only units
 // that were granted above its floor.
-func TestFloors(t *testing.T) {
+func TestFloorsHoldForUnitsInHand(t *testing.T) {
 	onStage(t, slow(1000, sluice.Hybrid{Stranded: 0.2}), func(s *stage) {
 		s.warm() // 900 are left
 		s.take(1, 0)

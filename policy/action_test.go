@@ -10,7 +10,7 @@ import (
 )
 
 // A rule changes requests and answers only as its action says.
-func TestResponses(t *testing.T) {
+func TestRulesChangeOnlyByTheirActions(t *testing.T) {
 	fallback := global("fallback", 1, policy.Degrade)
 	fallback.WhenLimited.Upstream = "http://fallback.example.com"
 	static := global("static", 1, policy.Degrade)

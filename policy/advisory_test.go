@@ -34,7 +34,7 @@ func remaining(tb testing.TB, p *policy.Policy, store sluice.Store, rule string)
 }
 
 // The gravest action wins, and only enforced rules deny.
-func TestActions(t *testing.T) {
+func TestGravestActionWins(t *testing.T) {
 	for _, c := range []struct {
 		deny           map[string]bool // which rules are over their limit
 		action         policy.Action
@@ -270,7 +270,7 @@ func TestShadowPolicy(t *testing.T) {
 }
 
 // A candidate is decided separately, beside the limit in force.
-func TestCandidate(t *testing.T) {
+func TestCandidatesAreDecidedSeparately(t *testing.T) {
 	rule := global("r", 3, policy.Deny)
 	rule.Candidate = append(perDay(1), sluice.MustLimit("strict", sluice.FixedWindow{Rate: sluice.PerDay(2)}))
 	rule.Ban, rule.BanShared = &sluice.Ban{After: 1, For: time.Hour}, true
@@ -302,7 +302,7 @@ func TestCandidate(t *testing.T) {
 }
 
 // A rule with a bandwidth paces the requests that it allows.
-func TestPaced(t *testing.T) {
+func TestAllowedRequestsArePaced(t *testing.T) {
 	pace := &policy.Bandwidth{Down: sluice.PerSecond(1_000_000)}
 	rules := []policy.Rule{
 		{Name: "only", Key: []policy.Part{policy.ClientIP()}, Bandwidth: pace, DenyIPs: prefixes("192.0.2.9/32"), AllowIPs: prefixes("192.0.2.8/32")},
@@ -333,7 +333,7 @@ func TestPaced(t *testing.T) {
 }
 
 // A rule with Always takes its action for every request that it matches, and calls no store.
-func TestAlways(t *testing.T) {
+func TestAlwaysActsWithoutTheStore(t *testing.T) {
 	for _, c := range []struct {
 		action policy.Action
 		shadow bool

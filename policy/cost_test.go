@@ -125,7 +125,7 @@ func TestCountsStatuses(t *testing.T) {
 }
 
 // The policy reports a queue's defaults.
-func TestQueues(t *testing.T) {
+func TestQueuesHaveDefaults(t *testing.T) {
 	for _, c := range []struct{ queue, key, wantQueue, wantKey int }{
 		{0, 0, 1024, 256}, {2, 0, 2, 1}, {100, 0, 100, 25}, {100, 100, 100, 100}, {0, 2000, 2000, 2000},
 	} {

@@ -34,7 +34,7 @@ func denied(reason sluice.Reason, wait time.Duration) sluice.Decision {
 }
 
 // The strictest action of several limits holds, and the limit that decided is named.
-func TestFold(t *testing.T) {
+func TestStrictestActionHolds(t *testing.T) {
 	limited, never := sluice.ReasonLimited, sluice.ReasonNever
 	for _, c := range []struct {
 		name    string
@@ -138,7 +138,7 @@ func TestNoRule(t *testing.T) {
 }
 
 // A rule matches by all of its conditions.
-func TestMatch(t *testing.T) {
+func TestRulesMatchByAllConditions(t *testing.T) {
 	h := func(header ...policy.ValueMatch) policy.Match { return policy.Match{Headers: header} }
 	headers := func(kv ...string) *policy.Attributes {
 		m := map[string]string{}
@@ -267,7 +267,7 @@ func TestTheShorterMaxWaitHolds(t *testing.T) {
 }
 
 // A cost comes from its source, within its bounds.
-func TestCost(t *testing.T) {
+func TestCostsStayWithinTheirBounds(t *testing.T) {
 	header := func(v string) policy.Values { return values{header: map[string]string{"X-Cost": v}} }
 	for _, c := range []struct {
 		cost policy.Cost

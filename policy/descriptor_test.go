@@ -302,8 +302,8 @@ func TestDescriptorsWithoutStore(t *testing.T) {
 	}
 }
 
-// TestRefunds gives units back to each algorithm.
-func TestRefunds(t *testing.T) {
+// TestRefundsReachEachAlgorithm gives units back to each algorithm.
+func TestRefundsReachEachAlgorithm(t *testing.T) {
 	for _, c := range []struct {
 		algorithm sluice.Algorithm
 		want      string

@@ -13,7 +13,7 @@ import (
 )
 
 // A pattern matches the paths of one handler, and no others.
-func TestPatterns(t *testing.T) {
+func TestPatternsMatchOneHandler(t *testing.T) {
 	for _, c := range []struct {
 		pattern string
 		yes, no []string

@@ -175,7 +175,7 @@ func TestKeysOfRulesAreInjective(t *testing.T) {
 }
 
 // A request without a part of the key shares a budget, skips the rule or is denied.
-func TestMissing(t *testing.T) {
+func TestMissingPartsShareSkipOrDeny(t *testing.T) {
 	for _, c := range []struct {
 		missing policy.Missing
 		shadow  bool
@@ -366,7 +366,7 @@ func TestResetEveryLimit(t *testing.T) {
 }
 
 // The settings of a template apply to all its parts.
-func TestTemplate(t *testing.T) {
+func TestSettingsOfATemplateApplyToItsParts(t *testing.T) {
 	wide := policy.Template("{client_ip}/{header:X}").IfMissing(policy.MissingDeny)
 	wide.IPv6Prefix = 48
 	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{{Name: "r", Key: []policy.Part{wide}, Limits: bucket()}}})

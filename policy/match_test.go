@@ -133,7 +133,7 @@ func TestManyNetworks(t *testing.T) {
 }
 
 // An exception holds for requests that it matches, and exceptions have exceptions.
-func TestUnless(t *testing.T) {
+func TestExceptionsHaveExceptions(t *testing.T) {
 	m := policy.Match{
 		Paths: []string{"/api/**"},
 		Unless: []policy.Match{
@@ -199,7 +199,7 @@ func TestUnlessMatchesAsTheIndex(t *testing.T) {
 }
 
 // A request has the first class that matches it.
-func TestClasses(t *testing.T) {
+func TestFirstMatchingClassCounts(t *testing.T) {
 	o := policy.Options{Default: policy.Deny, Classes: []policy.Class{
 		{Name: "probe", Match: policy.Match{Paths: []string{"/healthz"}}, Bypass: true},
 		{Name: "critical", Match: policy.Match{Headers: []policy.ValueMatch{{Name: "X-Plan", OneOf: []string{"gold"}}}}},

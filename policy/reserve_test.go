@@ -10,7 +10,7 @@ import (
 )
 
 // Reserved units are kept from all other classes, to the unit.
-func TestReserved(t *testing.T) {
+func TestReservedUnitsAreKept(t *testing.T) {
 	class := func(name string) policy.Class {
 		return policy.Class{Name: name, Match: policy.Match{Headers: []policy.ValueMatch{{Name: "X-Class", OneOf: []string{name}}}}}
 	}

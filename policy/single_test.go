@@ -167,7 +167,7 @@ func TestDenyingWinsOverSkipping(t *testing.T) {
 }
 
 // Functions return key parts and costs.
-func TestFunctions(t *testing.T) {
+func TestFunctionsReturnPartsAndCosts(t *testing.T) {
 	tenant := policy.Function("tenant", func(a *policy.Attributes) (string, bool) { return a.Host, a.Host != "none" })
 	p := mustSingle(t, policy.Rule{
 		Key: []policy.Part{tenant.IfMissing(policy.MissingDeny)}, Limits: []*sluice.Limit{sluice.MustLimit("l", sluice.FixedWindow{Rate: sluice.PerDay(5)})},
@@ -217,7 +217,7 @@ func TestFunctions(t *testing.T) {
 }
 
 // A decider uses the new policy after a change.
-func TestDecider(t *testing.T) {
+func TestDecidersUseTheNewPolicy(t *testing.T) {
 	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{global("r", 5, policy.Deny)}})
 	if _, err := policy.NewDecider(nil, mustMemory(t)); err == nil {
 		t.Error("NewDecider accepted a missing policy")

@@ -61,7 +61,7 @@ func TestShardsKeepTheirNumbers(t *testing.T) {
 }
 
 // Shard looks the masters up in the background, and soon after a call that got no reply.
-func TestShard(t *testing.T) {
+func TestShardLooksMastersUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeClient{masters: thirds("a", "b", "c"), errSHA: errors.New("nobody answers")}
 		s, err := New(c, Options{Cluster: true})

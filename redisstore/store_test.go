@@ -59,9 +59,9 @@ func TestNothingIsSentTwice(t *testing.T) {
 	}
 }
 
-// TestDisagreement: a verdict that does not follow from the state is an error, and no
+// TestVerdictsThatDisagreeAreErrors: a verdict that does not follow from the state is an error, and no
 // admission.
-func TestDisagreement(t *testing.T) {
+func TestVerdictsThatDisagreeAreErrors(t *testing.T) {
 	l := sluice.MustLimit("l", sluice.TokenBucket{Rate: sluice.PerSecond(5)})
 	s := store(t, Options{})
 	s.client.(*fakeClient).reply = "\x01\x00" // a fresh bucket denies

@@ -10,7 +10,7 @@ import (
 )
 
 // The virtual clock moves only when a test moves it.
-func TestClock(t *testing.T) {
+func TestVirtualClockMovesOnlyByTests(t *testing.T) {
 	c := storetest.NewClock()
 	begin := time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC)
 	for _, step := range []struct {

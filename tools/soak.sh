@@ -14,7 +14,7 @@ need "$(go env CC | cut -d' ' -f1)" gcc libc6-dev
 say "rates of bytes, over 5 s"
 SLUICE_SOAK=1 go test -count 1 -p 1 -run 'Really|KeepTheRate' ./bandwidth ./httplimit
 SLUICE_SOAK=1 go -C server test -count 1 -run 'AtTheRate' ./internal/edge/proxy
-SLUICE_SOAK=1 go -C checks test -count 1 -run 'TestBandwidth$' ./redis
+SLUICE_SOAK=1 go -C checks test -count 1 -run 'TestTwoProcessesKeepOneRate$' ./redis
 
 say "a thousand configurations, under load"
 SLUICE_SOAK=1 go -C server test -count 1 -run 'ReloadsUnderLoad' ./internal/app

@@ -10,7 +10,7 @@ import (
 )
 
 // Measurements have their median and their range, in a text with a number of digits.
-func TestSummarize(t *testing.T) {
+func TestMeasurementsHaveMedianAndRange(t *testing.T) {
 	for _, c := range []struct {
 		values []float64
 		want   Stat
@@ -62,7 +62,7 @@ func TestRatiosAreTakenRoundByRound(t *testing.T) {
 }
 
 // A bar that was measured and does not hold is a failure, and a bar that was not measured says so.
-func TestVerdicts(t *testing.T) {
+func TestBarsThatDoNotHoldAreFailures(t *testing.T) {
 	bars := []Bar{{Promise: "p"}, {Measured: true}, {Measured: true, Holds: true}}
 	if got := Failed(bars); got != 1 {
 		t.Errorf("%d bars fail, want 1", got)
@@ -77,7 +77,7 @@ func TestVerdicts(t *testing.T) {
 }
 
 // A section leaves out rows without figures, and itself if no row is left.
-func TestSection(t *testing.T) {
+func TestSectionsLeaveOutEmptyRows(t *testing.T) {
 	var w strings.Builder
 	Section{Title: "Nothing", Table: Table{{"a", "b"}}}.write(&w, "##")
 	table := Table{{"", "µs"}}
@@ -97,7 +97,7 @@ func TestQuietIsAShare(t *testing.T) {
 }
 
 // The least figure is found among some subjects.
-func TestLeast(t *testing.T) {
+func TestLeastFigureOfSomeSubjects(t *testing.T) {
 	r := Results{}
 	r.Set("speed", "a", Once(3))
 	r.Set("speed", "b", Once(1))
@@ -111,14 +111,14 @@ func TestLeast(t *testing.T) {
 }
 
 // What one figure has beyond another one is computed round by round.
-func TestBeyond(t *testing.T) {
+func TestBeyondIsComputedRoundByRound(t *testing.T) {
 	if got := Summarize([]float64{5, 9, 3}).Beyond(Summarize([]float64{1, 2, 3})).Text(0); got != "4 (0–7)" {
 		t.Errorf("got %s", got)
 	}
 }
 
-// TestRace checks that each round begins with another subject, and that an error ends the race.
-func TestRace(t *testing.T) {
+// TestRoundsBeginWithAnotherSubject checks that each round begins with another subject, and that an error ends the race.
+func TestRoundsBeginWithAnotherSubject(t *testing.T) {
 	r := Rounds{N: 3, Turn: time.Second}
 	var order []int
 	err := r.Race(3, func(i int) error {
@@ -142,7 +142,7 @@ func TestRace(t *testing.T) {
 }
 
 // A table has a row for each subject with figures, in the given order.
-func TestColumns(t *testing.T) {
+func TestTablesKeepTheGivenOrder(t *testing.T) {
 	r := Results{}
 	r.Set("speed", "a", Summarize([]float64{1, 2, 3}))
 	r.Set("speed", "b", Summarize([]float64{2, 4, 6}))
@@ -157,7 +157,7 @@ func TestColumns(t *testing.T) {
 }
 
 // A comparison says what was measured of both subjects, and whether the bar holds.
-func TestComparisons(t *testing.T) {
+func TestComparisonsShowWhetherTheBarHolds(t *testing.T) {
 	r := Results{}
 	r.Set("speed", "a", Once(3))
 	r.Set("speed", "b", Once(2))

@@ -23,7 +23,7 @@ func fake(title string, quiet ...float64) *Report {
 }
 
 // A run replaces its own part of a page, and nothing else.
-func TestPage(t *testing.T) {
+func TestRunsReplaceTheirOwnPart(t *testing.T) {
 	const section = `
 ## One
 

@@ -10,7 +10,7 @@ import (
 )
 
 // An entry of the floor takes as little memory as the comparison says.
-func TestSizes(t *testing.T) {
+func TestFloorEntriesHaveTheComparedSize(t *testing.T) {
 	if got := unsafe.Sizeof(entry{}); got != 16 {
 		t.Errorf("an entry has %d bytes, want 16", got)
 	}
@@ -93,8 +93,8 @@ func TestOneHotKey(t *testing.T) {
 	}
 }
 
-// TestFull checks that a full table denies new keys and keeps the others.
-func TestFull(t *testing.T) {
+// TestFullTableDeniesNewKeys checks that a full table denies new keys and keeps the others.
+func TestFullTableDeniesNewKeys(t *testing.T) {
 	for name, f := range floors(8, 1000) {
 		t.Run(name, func(t *testing.T) {
 			for i := range 8 {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestRate checks that calls come at their times, whatever the answers.
-func TestRate(t *testing.T) {
+// TestCallsComeAtTheirTimes checks that calls come at their times, whatever the answers.
+func TestCallsComeAtTheirTimes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

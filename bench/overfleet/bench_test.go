@@ -56,7 +56,7 @@ func TestBarsOverAFleet(t *testing.T) {
 }
 
 // A curve counts what was admitted in each second.
-func TestWindows(t *testing.T) {
+func TestCurvesCountEachSecond(t *testing.T) {
 	second := int64(time.Second)
 	c := curve{at: []int64{0, second - 1, second, 3 * second}}
 	if got := c.windows(3); !slices.Equal(got, []int{2, 1, 0}) {

@@ -58,8 +58,8 @@ func TestBarsOverRedis(t *testing.T) {
 	}
 }
 
-// TestOften checks that one slow round in ten is allowed, and two are not.
-func TestOften(t *testing.T) {
+// TestOneSlowRoundInTenIsAllowed checks that one slow round in ten is allowed, and two are not.
+func TestOneSlowRoundInTenIsAllowed(t *testing.T) {
 	for slow, holds := range []bool{true, true, false} {
 		r, us, least := figures.Results{}, make([]float64, 10), make([]float64, 10)
 		for i := range us {
@@ -89,9 +89,9 @@ func TestNoSlowerReportsTheWorst(t *testing.T) {
 	}
 }
 
-// TestRecord checks how the outcome of a turn becomes rates and shares. The time in scripts is recorded
+// TestTurnsBecomeRatesAndShares checks how the outcome of a turn becomes rates and shares. The time in scripts is recorded
 // only if each call was one script.
-func TestRecord(t *testing.T) {
+func TestTurnsBecomeRatesAndShares(t *testing.T) {
 	b := &bench{results: figures.Results{}, failed: map[string]string{}}
 	turn := func(decided, errs int, scripts int64) outcome {
 		o := outcome{

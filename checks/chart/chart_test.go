@@ -167,9 +167,9 @@ func validate(t *testing.T, program string, objects map[string]any) {
 	}
 }
 
-// TestChart renders the chart with each testdata/*.yaml, compares with its golden file, decodes every object strictly, and lets
+// TestChartRendersAsItsGoldenFiles renders the chart with each testdata/*.yaml, compares with its golden file, decodes every object strictly, and lets
 // sluice check the configuration.
-func TestChart(t *testing.T) {
+func TestChartRendersAsItsGoldenFiles(t *testing.T) {
 	program := sluice(t)
 	cases, err := filepath.Glob("testdata/*.yaml")
 	if err != nil || len(cases) < 5 {
@@ -264,8 +264,8 @@ func restricted(t *testing.T, objects map[string]any) {
 	}
 }
 
-// TestLint runs helm lint in its strict mode. A chart needs no icon.
-func TestLint(t *testing.T) {
+// TestHelmLintIsClean runs helm lint in its strict mode. A chart needs no icon.
+func TestHelmLintIsClean(t *testing.T) {
 	for _, m := range lint.AllWithKubeVersion(folder, nil, "limits", &chartutil.DefaultCapabilities.KubeVersion).Messages {
 		if !strings.Contains(m.Error(), "icon is recommended") {
 			t.Errorf("helm lint found: %v", m)

@@ -19,9 +19,9 @@ var rights = map[string]map[string]string{
 	"release.yaml publish": {"contents": "write", "packages": "write", "id-token": "write", "attestations": "write"},
 }
 
-// TestWorkflows holds workflows to pin every action by its commit, and every job to the least rights. A job that may write
+// TestWorkflowsHaveTheLeastRights holds workflows to pin every action by its commit, and every job to the least rights. A job that may write
 // does not check out the repository. Text of an event is never a part of a script.
-func TestWorkflows(t *testing.T) {
+func TestWorkflowsHaveTheLeastRights(t *testing.T) {
 	files, err := filepath.Glob("../../.github/workflows/*")
 	if err != nil || len(files) < 2 {
 		t.Fatalf("found the workflows %v (%v)", files, err)

@@ -9,9 +9,9 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// TestRestart: a server that keeps nothing on disk forgets all states when it ends,
+// TestRestartsForgetOnlyWithoutADisk: a server that keeps nothing on disk forgets all states when it ends,
 // and every budget starts again, once. A server that keeps its data goes on.
-func TestRestart(t *testing.T) {
+func TestRestartsForgetOnlyWithoutADisk(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		options []redistest.Option

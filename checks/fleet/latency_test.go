@@ -21,7 +21,7 @@ func TestBucketsAreWithoutGaps(t *testing.T) {
 }
 
 // Quantiles of parts that were added are the quantiles of the whole, within a bucket.
-func TestQuantiles(t *testing.T) {
+func TestQuantilesOfAddedParts(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
 	var whole, part Latencies
 	var all []time.Duration

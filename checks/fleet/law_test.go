@@ -95,7 +95,7 @@ func TestLawsFindOneUnitTooMany(t *testing.T) {
 }
 
 // A ledger that was written is read as it was.
-func TestLedger(t *testing.T) {
+func TestLedgersAreReadAsWritten(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir() + "/ledger"
 	l, err := NewLedger(path)

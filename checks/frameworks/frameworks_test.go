@@ -280,7 +280,7 @@ func ruled(rules ...policy.Rule) func() *httplimit.Decider {
 }
 
 // A refusal is the middleware's, and does not reach the handler.
-func TestRefusals(t *testing.T) {
+func TestRefusalsDoNotReachTheHandler(t *testing.T) {
 	eachFramework(t, ruled(policy.Rule{Name: "api", Key: []policy.Part{policy.ClientIP()}, Limits: perDay(2)}), func(t *testing.T, s *service, address string) {
 		for _, rest := range []string{"1", "0"} {
 			a := get(t, address+"/ok", "X-Forwarded-For", "203.0.113."+rest)
@@ -353,7 +353,7 @@ func TestHeadersOfRequests(t *testing.T) {
 }
 
 // The adaptor of fiber has the faults that the page lists.
-func TestAdaptor(t *testing.T) {
+func TestAdaptorOfFiberHasTheListedFaults(t *testing.T) {
 	rule := policy.Rule{Name: "one", Key: []policy.Part{policy.Header("X-User")}, Limits: []*sluice.Limit{sluice.MustLimit("", sluice.Concurrency{Max: 1})}}
 	limit, err := httplimit.New(ruled(rule)(), httplimit.Options{})
 	if err != nil {
@@ -381,8 +381,8 @@ func TestAdaptor(t *testing.T) {
 	}
 }
 
-// TestSnippets finds the Go code of docs/frameworks.md, line for line, in this package.
-func TestSnippets(t *testing.T) {
+// TestSnippetsOfThePageCompile finds the Go code of docs/frameworks.md, line for line, in this package.
+func TestSnippetsOfThePageCompile(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)

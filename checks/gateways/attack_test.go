@@ -60,7 +60,7 @@ func TestForgedDescriptions(t *testing.T) {
 }
 
 // Clients get no protocol in which they could send further requests past sluice.
-func TestUpgrades(t *testing.T) {
+func TestClientsGetNoOtherProtocol(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(w *world, g gateway) {
 		for lines, want := range map[string]string{

@@ -39,7 +39,7 @@ const denials = `rules:
 
 // Each gateway passes on denials of all kinds as sluice answers them: status, headers and body. Only nginx without Lua has
 // bodies of its own.
-func TestDenials(t *testing.T) {
+func TestGatewaysPassOnDenials(t *testing.T) {
 	t.Parallel()
 	for _, g := range gateways {
 		t.Run(g.name, func(t *testing.T) {

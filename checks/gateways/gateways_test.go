@@ -15,7 +15,7 @@ import (
 )
 
 // Each gateway limits the requests of each client by the rules, with the headers of the limit.
-func TestLimits(t *testing.T) {
+func TestEachGatewayLimitsByTheRules(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(w *world, g gateway) {
 		for i := range 7 {

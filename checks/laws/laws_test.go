@@ -72,7 +72,7 @@ func mixed(t *rapid.T) {
 }
 
 // Stores decide as the oracle, whatever calls are mixed.
-func TestMixed(t *testing.T) { rapid.Check(t, mixed) }
+func TestMixedCallsEqualTheOracle(t *testing.T) { rapid.Check(t, mixed) }
 
 // Stores decide as the oracle, for any input of the fuzzer.
 func FuzzOracle(f *testing.F) {

@@ -19,8 +19,8 @@ func configuration(t *testing.T, text string) string {
 	return file
 }
 
-// TestSluice starts a server, finds its listeners, and ends it in order.
-func TestSluice(t *testing.T) {
+// TestServersStartAndEndInOrder starts a server, finds its listeners, and ends it in order.
+func TestServersStartAndEndInOrder(t *testing.T) {
 	file := configuration(t, "listen: {proxy: '127.0.0.1:0', api: '127.0.0.1:0', admin: off}\nupstream: echo\nrules: []\n")
 	s := StartSluice(t, exec.Command(Program(), "serve", file), 2)
 	for _, listener := range []string{"proxy", "api"} {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestBuild builds a small program, for one package and for several at once.
-func TestBuild(t *testing.T) {
+// TestBuildsOnePackageOrSeveral builds a small program, for one package and for several at once.
+func TestBuildsOnePackageOrSeveral(t *testing.T) {
 	const bare = "github.com/sluicehq/sluice/examples/hello"
 	for _, shared := range []string{"", t.TempDir()} {
 		t.Setenv(sharedEnv, shared)

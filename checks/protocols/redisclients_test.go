@@ -218,7 +218,7 @@ func TestGoRedis(t *testing.T) {
 }
 
 // Rueidis gets decisions, also over the old protocol.
-func TestRueidis(t *testing.T) {
+func TestRueidisGetsDecisions(t *testing.T) {
 	t.Parallel()
 	for _, old := range []bool{false, true} {
 		t.Run(fmt.Sprintf("old %v", old), func(t *testing.T) {

@@ -18,10 +18,10 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// TestBandwidth paces the bytes of a key whose connections are in two processes, as two stores
+// TestTwoProcessesKeepOneRate paces the bytes of a key whose connections are in two processes, as two stores
 // with clients of their own: together they keep to the rate within 2 %, each has its share, and
 // a chunk costs one round trip.
-func TestBandwidth(t *testing.T) {
+func TestTwoProcessesKeepOneRate(t *testing.T) {
 	server := redistest.Start(t)
 	var stores [2]sluice.Store
 	for i := range stores {

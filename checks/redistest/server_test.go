@@ -267,7 +267,7 @@ func TestAServerThatCannotStartSaysWhy(t *testing.T) {
 }
 
 // The variable names another program than redis-server.
-func TestProgram(t *testing.T) {
+func TestVariableNamesTheProgram(t *testing.T) {
 	found, err := program()
 	if err != nil {
 		t.Fatal(err)

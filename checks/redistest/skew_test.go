@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestSkewed sets the clock of a server forward, back and to another speed.
-func TestSkewed(t *testing.T) {
+// TestSkewSetsTheServersClock sets the clock of a server forward, back and to another speed.
+func TestSkewSetsTheServersClock(t *testing.T) {
 	t.Parallel()
 	s := StartSkewed(t)
 	conn, err := s.Dial(short(t))

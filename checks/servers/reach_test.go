@@ -153,7 +153,7 @@ func certificate(t *testing.T, r *redistest.Server) string {
 }
 
 // A server reaches all masters of a cluster, also by the address of one.
-func TestCluster(t *testing.T) {
+func TestServerReachesAllMasters(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
 	list := "'" + strings.Join(c.Addrs(), "', '") + "'"
@@ -194,7 +194,7 @@ rules:
 }
 
 // A server finds the master by the sentinels, and the next one after it was lost.
-func TestSentinels(t *testing.T) {
+func TestServerFollowsTheSentinels(t *testing.T) {
 	t.Parallel()
 	sentinels := redistest.StartSentinels(t)
 	list := "'" + strings.Join(sentinels.Addrs(), "', '") + "'"

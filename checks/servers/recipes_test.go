@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestRecipes runs each recipe of docs/recipes.md: its configuration, with the steps or the commands
+// TestRecipesDoWhatTheyPromise runs each recipe of docs/recipes.md: its configuration, with the steps or the commands
 // below it.
-func TestRecipes(t *testing.T) {
+func TestRecipesDoWhatTheyPromise(t *testing.T) {
 	t.Parallel()
 	page := filepath.Join("..", "..", "docs", "recipes.md")
 	text, err := os.ReadFile(page)

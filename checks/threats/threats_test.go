@@ -117,9 +117,9 @@ func TestBanEvasionBySpelling(t *testing.T) {
 	})
 }
 
-// TestCosts sends costs in headers of requests and responses. No cost gives units back, overflows, or
+// TestCostsGiveNothingBack sends costs in headers of requests and responses. No cost gives units back, overflows, or
 // counts as zero. A request that costs more than the capacity is refused, and changes nothing.
-func TestCosts(t *testing.T) {
+func TestCostsGiveNothingBack(t *testing.T) {
 	rules := []policy.Rule{
 		{Name: "header", Match: policy.Match{Paths: []string{"/in"}}, Key: []policy.Part{policy.Global()}, Limits: hourly(100), Cost: policy.Cost{Header: "X-Cost", Units: 2}},
 		{Name: "capped", Match: policy.Match{Paths: []string{"/capped"}}, Key: []policy.Part{policy.Global()}, Limits: hourly(100), Cost: policy.Cost{Header: "X-Cost", Units: 2, Max: 7}},

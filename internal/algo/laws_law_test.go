@@ -144,8 +144,8 @@ func TestNoCostPasses(t *testing.T) {
 	})
 }
 
-// TestNever: a cost that does not fit above the floor never passes.
-func TestNever(t *testing.T) {
+// TestCostsThatCannotFitNeverPass: a cost that does not fit above the floor never passes.
+func TestCostsThatCannotFitNeverPass(t *testing.T) {
 	forAll(t, 40, func(t *testing.T, c *chooser, p algo.Params, q plan) {
 		m, now := newMachine(p), begin(c, q)
 		floor := c.one(0, 0, c.below(q.capacity+1), q.capacity, 1<<63-1)
@@ -164,8 +164,8 @@ func TestNever(t *testing.T) {
 	})
 }
 
-// TestFloor: Remaining is what is left above the floor, and a request for more is denied.
-func TestFloor(t *testing.T) {
+// TestUnitsBelowTheFloorStay: Remaining is what is left above the floor, and a request for more is denied.
+func TestUnitsBelowTheFloorStay(t *testing.T) {
 	forAll(t, 60, func(t *testing.T, c *chooser, p algo.Params, q plan) {
 		m, now := newMachine(p), begin(c, q)
 		for i := range 40 {

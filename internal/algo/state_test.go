@@ -92,8 +92,8 @@ func TestConcurrencyLatency(t *testing.T) {
 	}
 }
 
-// TestBan: a key that is denied too often is refused for a time, which attempts do not prolong.
-func TestBan(t *testing.T) {
+// TestKeysDeniedTooOftenAreBanned: a key that is denied too often is refused for a time, which attempts do not prolong.
+func TestKeysDeniedTooOftenAreBanned(t *testing.T) {
 	b := algo.Ban{After: 3, Within: 100, For: 1000}
 	var s algo.State
 	for _, step := range []struct {

@@ -7,9 +7,9 @@ import (
 	"github.com/sluicehq/sluice/driver"
 )
 
-// TestServer follows the units of one key through a grant, an exact decision, a batch, a report and a
+// TestUnitsOfOneKeyAreFollowed follows the units of one key through a grant, an exact decision, a batch, a report and a
 // failover.
-func TestServer(t *testing.T) {
+func TestUnitsOfOneKeyAreFollowed(t *testing.T) {
 	now := int64(1_700_000_000_000_000)
 	charged := int64(0)
 	s := New(Options{

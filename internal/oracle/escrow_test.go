@@ -21,7 +21,7 @@ var terms = Terms{Cap: 6, Life: 1000}
 func want(seq uint64, units int64) Claim { return Claim{Seq: seq, Want: units, Least: 1, Demand: 1000} }
 
 // The oracle grants, repeats and expires claims as the tables say.
-func TestEscrow(t *testing.T) {
+func TestOracleGrantsByTheTables(t *testing.T) {
 	for name, c := range map[string]struct {
 		fresh State
 		rows  []claimed

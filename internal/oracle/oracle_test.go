@@ -22,8 +22,8 @@ func denied(reason Reason, remaining, retry, reset int64) Result {
 	return Result{Reason: reason, Remaining: remaining, RetryAfter: retry, ResetAfter: reset}
 }
 
-// TestResults replays a few requests of each algorithm, among them one for which the clock goes back.
-func TestResults(t *testing.T) {
+// TestOracleDecidesByTheRows replays a few requests of each algorithm, among them one for which the clock goes back.
+func TestOracleDecidesByTheRows(t *testing.T) {
 	for name, c := range map[string]struct {
 		fresh State
 		rows  []row

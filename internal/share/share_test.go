@@ -34,7 +34,7 @@ func TestRoomIsShared(t *testing.T) {
 }
 
 // A caller is its address, and the network of 64 bits of an IPv6 address.
-func TestPeer(t *testing.T) {
+func TestCallersAreAddressesOrNetworks(t *testing.T) {
 	for remote, want := range map[string]string{
 		"192.0.2.1:80": "192.0.2.1", "[::ffff:192.0.2.1]:80": "192.0.2.1", "[2001:db8::1]:1": "2001:db8::", "[2001:db8::2%eth0]:1": "2001:db8::",
 		"@": "", "": "",

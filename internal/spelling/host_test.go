@@ -3,7 +3,7 @@ package spelling
 import "testing"
 
 // All spellings of a host are one.
-func TestHost(t *testing.T) {
+func TestSpellingsOfAHostAreOne(t *testing.T) {
 	for in, want := range map[string]string{
 		"example.com":            "example.com",
 		"Example.COM":            "example.com",

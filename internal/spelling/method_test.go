@@ -7,7 +7,7 @@ import (
 )
 
 // Methods that clients make up are one method in keys, and no request can have it.
-func TestMethod(t *testing.T) {
+func TestInventedMethodsAreOne(t *testing.T) {
 	for method, want := range map[string]string{"GET": "GET", "PROPFIND": "PROPFIND", "PURGE": "PURGE", "MADE-UP": OtherMethod, "OTHER": OtherMethod, "": OtherMethod} {
 		if got := Method(method); got != want {
 			t.Errorf("Method(%q) is %q, want %q", method, got, want)

@@ -21,7 +21,7 @@ func TestMaxWaitInMicroseconds(t *testing.T) {
 }
 
 // The longest time of the arithmetic is the longest duration.
-func TestDuration(t *testing.T) {
+func TestLongestTimeIsTheLongestDuration(t *testing.T) {
 	for micros, want := range map[int64]time.Duration{
 		0: 0, 1: time.Microsecond, 60_000_000: time.Minute,
 		math.MaxInt64: math.MaxInt64 / 1000 * time.Microsecond,
@@ -32,9 +32,9 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// TestDenied counts denials by the limit, and no others, and adds the ban that follows to the
+// TestOnlyDenialsByTheLimitCount counts denials by the limit, and no others, and adds the ban that follows to the
 // decision.
-func TestDenied(t *testing.T) {
+func TestOnlyDenialsByTheLimitCount(t *testing.T) {
 	b := algo.Ban{After: 1, Within: 1_000_000, For: 60_000_000}
 	for _, step := range []struct {
 		name   string

@@ -39,7 +39,7 @@ func source(imports ...string) string {
 }
 
 // Each import that the table does not permit is reported with its remedy.
-func TestImports(t *testing.T) {
+func TestForbiddenImportsHaveRemedies(t *testing.T) {
 	const unit, none = "github.com/sluicehq/sluice", ""
 	for _, tc := range []struct {
 		file    string
@@ -108,7 +108,7 @@ func TestImports(t *testing.T) {
 }
 
 // Requirements that a module must not have are reported.
-func TestModules(t *testing.T) {
+func TestForbiddenRequirementsAreReported(t *testing.T) {
 	for _, tc := range []struct {
 		name, file, text, want string
 	}{
@@ -163,8 +163,8 @@ func TestUnknownFolderIsNamedOnce(t *testing.T) {
 	expect(t, got, "store/a.go: the folder store")
 }
 
-// TestHouse checks the table itself: rows are unique and name rooms that exist.
-func TestHouse(t *testing.T) {
+// TestRowsAreUniqueAndNameRooms checks the table itself: rows are unique and name rooms that exist.
+func TestRowsAreUniqueAndNameRooms(t *testing.T) {
 	var names []string
 	for _, r := range house {
 		if slices.Contains(names, r.name) {

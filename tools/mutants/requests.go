@@ -85,12 +85,12 @@ var ofRequests = []mutation{
 	{
 		"an encoded slash has both variants", "policy/internal/paths/variant.go",
 		"			case '/':\n				has.slash = true", "			case '/':",
-		"policy/internal/paths TestVariants",
+		"policy/internal/paths TestPathsHaveAVariantForEachService",
 	},
 	{
 		"an exception holds only with and without empty segments", "policy/internal/paths/variant.go",
 		"		v.one(p.join(p.pieces, true))\n		return", "		return",
-		"policy/internal/paths TestVariants",
+		"policy/internal/paths TestPathsHaveAVariantForEachService",
 	},
 	{
 		"default deny wants a rule for a path with empty segments", "policy/decide.go",

@@ -65,7 +65,7 @@ var ofServers = []mutation{
 	{
 		"a save that fails keeps the earlier file", "server/internal/store/statefile/file.go",
 		"	if err := errors.Join(f.sync(next), next.Close()); err != nil {", "	if err := next.Close(); err != nil {",
-		"server/internal/store/statefile TestFailures",
+		"server/internal/store/statefile TestFailuresLeaveAWholeFile",
 	},
 	{
 		"the file of states stays small", "server/internal/store/statefile/file.go",

@@ -159,7 +159,7 @@ var ofStores = []mutation{
 	{
 		"deny refuses with a RetryAfter of at least a second", "guard/fallback.go",
 		"const leastRetry = time.Second", "const leastRetry = time.Second / 2",
-		"guard TestLadder",
+		"guard TestEachFallbackDecidesByItsRule",
 	},
 	{
 		"an overdraw takes its whole cost", "internal/algo/bucket.go",
@@ -189,7 +189,7 @@ var ofStores = []mutation{
 	{
 		"a store that ends the goroutine of a call is a failure", "guard/call.go",
 		"			c.err = &PanicError{Value: errGoexit, Stack: debug.Stack()}", "			c.err = nil",
-		"guard TestGoexit",
+		"guard TestAnEndedGoroutineIsAFailure",
 	},
 	{
 		"a caller whose context ends gets the context's error", "guard/call.go",

@@ -111,7 +111,7 @@ var timed = map[string][]string{
 var nightly = map[string][]string{
 	// By day, virtual time proves rates of bytes, and TestCopyKeepsToTheRate shows the system's clock.
 	"bandwidth":                  {"TestFairnessReally", "TestRateReally"},                                // TestFairness, TestRateExactly
-	"checks/redis":               {"TestBandwidth"},                                                       // TestCallsSeldom, TestSeveralFlows of bandwidth
+	"checks/redis":               {"TestTwoProcessesKeepOneRate"},                                         // TestCallsSeldom, TestSeveralFlows of bandwidth
 	"httplimit":                  {"TestDownloadsKeepTheRate", "TestUploadsKeepTheRate"},                  // TestBandwidthExactly
 	"server/internal/edge/proxy": {"TestAnswersAreForwardedAtTheRate", "TestBodiesAreForwardedAtTheRate"}, // TestBandwidthExactly of httplimit
 	// Valkey runs the scripts that Redis runs. By day, TestValkeyAdapterReplies, TestValkeyAdapterCluster, TestValkeyCheck,
@@ -123,10 +123,10 @@ var nightly = map[string][]string{
 		"TestValkeyLeastPrivilegeWithSentinels", "TestValkeyWindowsExpireWhenFresh",
 	},
 	"checks/faults": {
-		"TestDerivedSentinelFailover", // TestSentinelFailover, and TestDerive of goredisstore
+		"TestDerivedSentinelFailover", // TestSentinelFailover, and TestDerivedClientsHaveTheOptions of goredisstore
 		"TestHalfOpen",                // TestRueidisLeavesSilentConnections
 		"TestHungMasterUnguarded",     // TestHungMaster
-		"TestPacketLoss",              // TestRueidisLeavesSilentConnections, and TestRedial of goredisstore
+		"TestPacketLoss",              // TestRueidisLeavesSilentConnections, and TestConnectionsWithoutAnswerAreTriedAgain of goredisstore
 		"TestValkeyBatchOverSlots", "TestValkeyClusterFailover", "TestValkeySentinelFailover",
 	},
 	"checks/servers": {
@@ -164,7 +164,7 @@ var equipped = []string{
 var narrow = map[string][]string{
 	".":                        {"TestEncodedKey"},
 	"memory":                   {"FuzzLoad", "TestDamagedFiles", "TestDamagedTails", "TestSavedStatesOfThisVersion"},
-	"internal/file/expression": {"TestLargeRequests", "TestNumber"},
+	"internal/file/expression": {"TestLargeRequests", "TestNumbersAreReadAsServicesRead"},
 	"internal/file/reader":     {"TestLargeSizes"},
 	"internal/savedlimit":      {"TestLimitsBeyondAnInt"},
 	"redisstore":               {"FuzzGrantReply", "FuzzMsgpack", "FuzzReply", "FuzzWindowViews", "TestWindowViewsOfOthers"},
@@ -189,7 +189,7 @@ type run struct {
 // slow are the tests that `make quick` leaves out too: one needs root, and the others take seconds of processor time.
 var slow = map[string][]string{
 	"server/internal/cli":    {"TestStartsOnAFullDisk"},
-	"server/internal/config": {"TestBombs"},
+	"server/internal/config": {"TestBombsAreErrorsAndCostLittle"},
 }
 
 // A tier is a part of the tests.

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// TestPlan: each package is in the runs that the tables say, early packages come first, and a
+// TestPlanFollowsTheTables: each package is in the runs that the tables say, early packages come first, and a
 // run without packages is left out.
-func TestPlan(t *testing.T) {
+func TestPlanFollowsTheTables(t *testing.T) {
 	all := []string{ours, ours + "/internal/algo", ours + "/memory", ours + "/checks/faults", ours + "/bandwidth", ours + "/bench/peers"}
 	for _, tc := range []struct {
 		packages []string
@@ -59,7 +59,7 @@ func TestPlan(t *testing.T) {
 }
 
 // Only the flags that pick tests do.
-func TestPicks(t *testing.T) {
+func TestOnlySomeFlagsPickTests(t *testing.T) {
 	for flag, want := range map[string]bool{"-run": true, "--run=TestA": true, "-skip=TestB": true, "-race": false, "-count": false, "TestRun": false} {
 		if got := picks([]string{"-v", flag}); got != want {
 			t.Errorf("%s picks tests: %v, want %v", flag, got, want)

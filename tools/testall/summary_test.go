@@ -8,7 +8,7 @@ import (
 )
 
 // The summary counts tests, and shows what failed and why.
-func TestSummary(t *testing.T) {
+func TestSummaryShowsWhatFailed(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		events []string
@@ -98,9 +98,9 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// TestSlowest: two runs whose events mix are one sum, and only the slowest tests
+// TestSlowestTestsAreListedFirst: two runs whose events mix are one sum, and only the slowest tests
 // are listed, the slowest first.
-func TestSlowest(t *testing.T) {
+func TestSlowestTestsAreListedFirst(t *testing.T) {
 	var out strings.Builder
 	s := newSummary(&out)
 	first, second := s.stream("first"), s.stream("second")

@@ -8,8 +8,8 @@ import (
 	"testing/fstest"
 )
 
-// TestHabits has a sentence with each habit, and sentences that only look like it.
-func TestHabits(t *testing.T) {
+// TestEachHabitIsFound has a sentence with each habit, and sentences that only look like it.
+func TestEachHabitIsFound(t *testing.T) {
 	rows := map[string]struct {
 		found []string
 		fine  []string
@@ -75,9 +75,9 @@ func TestHabits(t *testing.T) {
 	}
 }
 
-// TestReaders finds a word in each kind of text, with its line, and not where text
+// TestWordsAreFoundOutsideOfCode finds a word in each kind of text, with its line, and not where text
 // is code.
-func TestReaders(t *testing.T) {
+func TestWordsAreFoundOutsideOfCode(t *testing.T) {
 	bad := []habit{{name: "bad", pattern: `\bbad word\b`, names: true}}
 	for _, c := range []struct {
 		file, text string
@@ -112,9 +112,9 @@ func TestReaders(t *testing.T) {
 	}
 }
 
-// TestExceptions covers exactly what an exception names, and reports the exceptions
+// TestExceptionsCoverOnlyWhatTheyName covers exactly what an exception names, and reports the exceptions
 // that nothing needs.
-func TestExceptions(t *testing.T) {
+func TestExceptionsCoverOnlyWhatTheyName(t *testing.T) {
 	repo := fstest.MapFS{
 		"a.md": {Data: []byte("A very\nbad word here. A bad word there.")},
 		"b.md": {Data: []byte("A very bad word.")},
@@ -141,7 +141,7 @@ func TestExceptions(t *testing.T) {
 }
 
 // The report counts findings by folder and by habit, the most frequent first.
-func TestReport(t *testing.T) {
+func TestReportCountsFindings(t *testing.T) {
 	bad, worse := habit{name: "bad"}, habit{name: "worse"}
 	var b strings.Builder
 	writeReport(&b, []finding{{file: "a/x.go", habit: bad}, {file: "b/y.go", habit: worse}, {file: "b/z.go", habit: worse}})

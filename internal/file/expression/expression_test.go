@@ -39,8 +39,8 @@ func someRequest() *policy.Attributes {
 	}
 }
 
-// TestExpression evaluates conditions on one request.
-func TestExpression(t *testing.T) {
+// TestConditionsOfOneRequest evaluates conditions on one request.
+func TestConditionsOfOneRequest(t *testing.T) {
 	state := condition.State{Class: "bulk", Marked: true, Pressure: func(rule string) float64 { return map[string]float64{"api": 1.5}[rule] }}
 	for text, want := range map[string]bool{
 		`method == "POST" and header("x-plan") in ["free", "trial"]`:  true,
@@ -136,7 +136,7 @@ func TestUnknownSizes(t *testing.T) {
 }
 
 // Texts in which services read the same number are that number. Other texts make a condition uncertain.
-func TestNumber(t *testing.T) {
+func TestNumbersAreReadAsServicesRead(t *testing.T) {
 	for _, c := range []struct {
 		text    string
 		want    int

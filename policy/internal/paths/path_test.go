@@ -3,7 +3,7 @@ package paths
 import "testing"
 
 // The spellings of a path by which a service finds one handler are one path.
-func TestClean(t *testing.T) {
+func TestSpellingsOfAPathAreOne(t *testing.T) {
 	fold, decode, strip := Form{IgnoreCase: true}, Form{Slash: SlashDecode}, Form{StripParams: true}
 	for _, c := range []struct {
 		form     Form

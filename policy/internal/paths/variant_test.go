@@ -15,7 +15,7 @@ func variantsOf(o Form, escaped string) []string {
 }
 
 // A path has a variant for each way in which services read it.
-func TestVariants(t *testing.T) {
+func TestPathsHaveAVariantForEachService(t *testing.T) {
 	keep, decode, strip := Form{Slash: SlashKeep}, Form{Slash: SlashDecode}, Form{StripParams: true}
 	for _, c := range []struct {
 		form Form

@@ -15,8 +15,8 @@ import (
 	"github.com/sluicehq/sluice/server/internal/observe/audit"
 )
 
-// TestAudit makes each change by its real call, as an operator and as a stranger.
-func TestAudit(t *testing.T) {
+// TestEachChangeIsAudited makes each change by its real call, as an operator and as a stranger.
+func TestEachChangeIsAudited(t *testing.T) {
 	const token = "the-token-of-operators"
 	file := filepath.Join(t.TempDir(), "audit.log")
 	text := free + "audit: {file: " + file + "}\n" + `rules:

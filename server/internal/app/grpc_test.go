@@ -58,7 +58,7 @@ func (r *running) shouldLimit(conn *grpc.ClientConn, address string, md ...strin
 }
 
 // Calls of Envoy are decided, counted by rule and edge, and logged without the key.
-func TestEnvoy(t *testing.T) {
+func TestCallsOfEnvoyAreDecidedAndCounted(t *testing.T) {
 	t.Parallel()
 	r := start(t, parse(t, forEnvoy), nil)
 	announced(t, r, "grpc   grpc://127.0.0.1:")

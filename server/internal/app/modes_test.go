@@ -20,7 +20,7 @@ func modesOf(t *testing.T, rules string) string {
 }
 
 // A server with hybrid rules lists the mode of each rule, a bounded number of them.
-func TestModes(t *testing.T) {
+func TestModesOfHybridRulesAreListed(t *testing.T) {
 	t.Parallel()
 	const two = `
 rules:

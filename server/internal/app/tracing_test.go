@@ -57,7 +57,7 @@ const (
 
 // The span of a request has the decision. The service gets its context. Only a trusted proxy continues its own trace,
 // and decides whether it is sent.
-func TestTracing(t *testing.T) {
+func TestSpansHaveTheDecision(t *testing.T) {
 	for _, trusted := range []bool{true, false} {
 		for _, sample := range []string{"100%", "0%"} {
 			t.Run(fmt.Sprintf("trusted %t, sample %s", trusted, sample), func(t *testing.T) {

@@ -22,7 +22,7 @@ func laughs(open, alias, end string) string {
 }
 
 // A small file that would expand to a huge one costs little, and is an error.
-func TestBombs(t *testing.T) {
+func TestBombsAreErrorsAndCostLittle(t *testing.T) {
 	deepMerge := laughs("{<<: [", "*a%d", "]}")
 	for name, text := range map[string]string{
 		"lists of lists":     laughs("[", "*a%d", "]") + "rules: *a9\n",

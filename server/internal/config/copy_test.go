@@ -8,7 +8,7 @@ import (
 )
 
 // A copy has the settings of the file, and of the files that it names, even when these are gone.
-func TestCopies(t *testing.T) {
+func TestCopiesOutliveTheirFiles(t *testing.T) {
 	dir := t.TempDir()
 	text := "version: 1\nrules: [{name: a, key: client_ip, allow: {client_ip_file: office.txt}, limit: {algorithm: token_bucket, rate: 5/s}}]\n"
 	for name, content := range map[string]string{"sluice.yaml": text, "office.txt": "192.0.2.0/24\n"} {

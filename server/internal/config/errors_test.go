@@ -69,10 +69,10 @@ func faulty(tb testing.TB) []string {
 	return archives
 }
 
-// TestErrors reads each file of the archives in testdata/errors and compares the error with the
+// TestErrorsHaveTheirTexts reads each file of the archives in testdata/errors and compares the error with the
 // text behind the file. To write these texts, or the text of a new file, run
-// go test -run TestErrors -update.
-func TestErrors(t *testing.T) {
+// go test -run TestErrorsHaveTheirTexts -update.
+func TestErrorsHaveTheirTexts(t *testing.T) {
 	seen := map[string]bool{}
 	for _, path := range faulty(t) {
 		comment, files := readArchive(t, path)

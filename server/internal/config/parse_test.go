@@ -181,7 +181,7 @@ func TestParseAllGivesEverySetting(t *testing.T) {
 }
 
 // The file with all settings makes a policy with all rules.
-func TestPolicy(t *testing.T) {
+func TestAllSettingsMakeAPolicy(t *testing.T) {
 	f, err := Load("testdata/all.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -265,7 +265,7 @@ func TestLoadMissing(t *testing.T) {
 }
 
 // Each mistake of a file can be had with its position.
-func TestUnwrap(t *testing.T) {
+func TestEachMistakeHasItsPosition(t *testing.T) {
 	_, err := Parse("x.yaml", []byte("version: 2\nrules: 5\n"))
 	var first *reader.Error
 	if !errors.As(err, &first) || first.Pos.Line != 1 || first.Path != "version" {

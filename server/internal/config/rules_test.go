@@ -40,8 +40,8 @@ func overridesOf(r *policy.Rule) []policy.Override {
 	return all
 }
 
-// TestRules compares the rules of a file with the options of its policy.
-func TestRules(t *testing.T) {
+// TestRulesOfAFileBecomeThePolicy compares the rules of a file with the options of its policy.
+func TestRulesOfAFileBecomeThePolicy(t *testing.T) {
 	f, err := Load("testdata/all-rules.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -447,7 +447,7 @@ func patternsOf(form object) (all []*regexp.Regexp) {
 	return all
 }
 
-// within are files that lack one setting of a definition, %s, so that TestDefaults can give it or leave it out.
+// within are files that lack one setting of a definition, %s, so that TestSchemaHasTheRealDefaults can give it or leave it out.
 var within = map[string]string{
 	"Drain":               "drain: {%s}",
 	"Listener.reuse_port": "listen: {proxy: {address: 127.0.0.1:1, %s}}",
@@ -507,8 +507,8 @@ const models = "rules: [{name: a, key: global, limit: {algorithm: token_bucket, 
 // elsewhere are defaults that other packages fill in when they use a setting: memory, policy and the server's edges.
 var elsewhere = []string{"Descriptor.period", "MemoryStore.max_size", "LocalStore.max_size", "Rule.cost", "Cost.units", "Cost.format", "Cost.body", "Cost.bytes_per_token", "Cost.on_leave", "WhenLimited.content_type", "TLS.min_version", "Listener.mode"}
 
-// TestDefaults gives each setting the default of the schema, and finds that nothing changes.
-func TestDefaults(t *testing.T) {
+// TestSchemaHasTheRealDefaults gives each setting the default of the schema, and finds that nothing changes.
+func TestSchemaHasTheRealDefaults(t *testing.T) {
 	var s struct {
 		Definitions map[string]struct {
 			Properties map[string]struct{ Default any }

@@ -136,7 +136,7 @@ func TestScaleOut(t *testing.T) {
 }
 
 // Two files differ in the settings that mean something else, whatever their words.
-func TestDifferences(t *testing.T) {
+func TestOnlyOtherMeaningsAreDifferences(t *testing.T) {
 	const redis = "store: {redis: {addresses: [127.0.0.1:6379], tls: true}}\n"
 	for _, c := range []struct {
 		a, b string

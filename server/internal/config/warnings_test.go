@@ -7,7 +7,7 @@ import (
 )
 
 // Files that are valid, and what they say that will probably not do what their author wants.
-func TestWarnings(t *testing.T) {
+func TestUnlikelyIntentionsAreWarnings(t *testing.T) {
 	const rule = "rules: [{name: a, key: client_ip, limit: {algorithm: token_bucket, rate: 5/s}, match: {method: GET}}]\n"
 	for text, want := range map[string]string{
 		"upstream: http://127.0.0.1:3000\n" + rule: "",

@@ -9,8 +9,8 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// TestUnmet: each condition that can fail has its words.
-func TestUnmet(t *testing.T) {
+// TestEachUnmetConditionHasItsWords: each condition that can fail has its words.
+func TestEachUnmetConditionHasItsWords(t *testing.T) {
 	for _, c := range []struct {
 		unmet condition.Unmet
 		want  string

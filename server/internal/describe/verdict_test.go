@@ -69,7 +69,7 @@ func compiled(t *testing.T, o policy.Options) *policy.Policy {
 }
 
 // A verdict is described with the numbers of each limit, and never with a key.
-func TestVerdict(t *testing.T) {
+func TestVerdictsAreDescribedWithoutKeys(t *testing.T) {
 	shadow, secret := global("a", policy.Deny), global("b", policy.Deny)
 	shadow.Shadow, shadow.Floor = true, 3
 	secret.Key = []policy.Part{policy.Header("X-Key").IfMissing(policy.MissingDeny)}

@@ -197,7 +197,7 @@ func TestPagesShareFrames(t *testing.T) {
 }
 
 // A stream has frames each second. It ends when the server drains, and streams are bounded.
-func TestStreams(t *testing.T) {
+func TestStreamsEndWithTheServer(t *testing.T) {
 	m := newMade()
 	s := httptest.NewServer(m.mux())
 	t.Cleanup(s.Close)

@@ -141,8 +141,8 @@ func TestWhoIsCounted(t *testing.T) {
 	}
 }
 
-// TestSpellings checks that no spelling of a request takes another budget than the service would see.
-func TestSpellings(t *testing.T) {
+// TestSpellingsTakeNoOtherBudget checks that no spelling of a request takes another budget than the service would see.
+func TestSpellingsTakeNoOtherBudget(t *testing.T) {
 	const refused = "7 400 <Cache-Control:no-store <Content-Type:application/problem+json <X-Content-Type-Options:nosniff"
 	const limited = "8 429" + problem
 	for _, x := range []struct {
@@ -284,8 +284,8 @@ func TestDelayedRequestsAreAnsweredLater(t *testing.T) {
 	}
 }
 
-// TestUnusable checks that a call that reports no request gets no decision.
-func TestUnusable(t *testing.T) {
+// TestCallsWithoutARequestGetNoDecision checks that a call that reports no request gets no decision.
+func TestCallsWithoutARequestGetNoDecision(t *testing.T) {
 	w := newWorld(t, perClient)
 	both := request("/", "192.0.2.1", "a", "b")
 	both.Attributes.Request.Http.HeaderMap = raw("/", "192.0.2.1", "a", "b").Attributes.Request.Http.HeaderMap

@@ -169,7 +169,7 @@ func TestWhoGetsDecisions(t *testing.T) {
 }
 
 // Believed are the peer of the gateway, and what trusted proxies before it wrote.
-func TestClients(t *testing.T) {
+func TestOnlyTrustedProxiesNameClients(t *testing.T) {
 	f := newFixture(t, policy.Rule{Name: "client", Key: []policy.Part{policy.ClientIP()}, Limits: hourly(1)},
 		policy.Rule{Name: "banned", Match: matching("/ip"), Key: []policy.Part{policy.Global()}, DenyIPs: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/32")}, Limits: hourly(100)})
 	for i, c := range []struct {

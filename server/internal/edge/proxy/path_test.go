@@ -3,7 +3,7 @@ package proxy
 import "testing"
 
 // A path climbs if any service may find a segment of two dots in it.
-func TestClimbs(t *testing.T) {
+func TestPathClimbsIfAnyServiceClimbs(t *testing.T) {
 	for path, want := range map[string]bool{
 		"/..": true, "/../x": true, "/x/..": true, "/x/../y": true, `/x\..\y`: true, `\..`: true, "/x/..;/y": true, "/x/..;a=b": true, "/%2e%2e": true, "/x/.%2E/y": true, "/x%2f..%2fy": true, "/x%5c..%5cy": true,
 		"/%252e%252e/x": true, "/x%252f..": true, "..": true,

@@ -70,7 +70,7 @@ func TestCommandsComeInParts(t *testing.T) {
 }
 
 // What cannot be a command is answered with an error, and the connection ends.
-func TestMalformed(t *testing.T) {
+func TestMalformedCommandsEndTheConnection(t *testing.T) {
 	t.Parallel()
 	s := serve(t, noRules, nil)
 	for _, c := range []struct{ give, want string }{

@@ -11,7 +11,7 @@ import (
 var small = bounds{args: 4, bytes: 64}
 
 // Commands are read as Redis reads them, or refused.
-func TestParse(t *testing.T) {
+func TestCommandsAreReadAsRedisReadsThem(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ give, want string }{
 		{"*1\r\n$4\r\nPING\r\n", `["PING"]`},

@@ -6,7 +6,7 @@ import (
 )
 
 // Each command has the reply that a client of Redis expects.
-func TestCommands(t *testing.T) {
+func TestCommandsReplyAsRedisClientsExpect(t *testing.T) {
 	t.Parallel()
 	s := serve(t, noRules, nil)
 	for _, c := range []struct {

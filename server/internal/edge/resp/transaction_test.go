@@ -12,7 +12,7 @@ import (
 )
 
 // Each step is a command and the beginning of its reply, in both versions of the protocol.
-func TestTransactions(t *testing.T) {
+func TestTransactionsReplyInBothProtocols(t *testing.T) {
 	t.Parallel()
 	s := serve(t, noRules, nil)
 	const aborted = "-EXECABORT Transaction discarded because of previous errors."

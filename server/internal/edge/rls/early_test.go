@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestEarly checks that an early context is a context: with and without a call of Done, and below other contexts.
-func TestEarly(t *testing.T) {
+// TestEarlyContextsAreContexts checks that an early context is a context: with and without a call of Done, and below other contexts.
+func TestEarlyContextsAreContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, x := range []struct {
 			name  string

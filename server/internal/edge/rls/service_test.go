@@ -17,8 +17,8 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// TestAnswers compares answers with what a gateway must get, field by field.
-func TestAnswers(t *testing.T) {
+// TestGatewaysGetEachField compares answers with what a gateway must get, field by field.
+func TestGatewaysGetEachField(t *testing.T) {
 	labeled := rule("labeled", "labeled", window(10, time.Hour))
 	labeled.Match.Descriptor.Label = "per-hour"
 	unlimited := rule("unlimited", "unlimited")
@@ -194,8 +194,8 @@ func orNull(b json.RawMessage) string {
 	return string(b)
 }
 
-// TestMetadata checks the explanation for the filters and logs of the gateway. It has no value of a descriptor.
-func TestMetadata(t *testing.T) {
+// TestMetadataHasNoValueOfADescriptor checks the explanation for the filters and logs of the gateway. It has no value of a descriptor.
+func TestMetadataHasNoValueOfADescriptor(t *testing.T) {
 	r, other := rule("user", "user", window(1, time.Minute)), rule("other", "other", window(9, time.Minute))
 	r.Match.Descriptor.Metadata = map[string]any{"tier": "free", "n": 3, "tags": []any{"a", true, nil, 1.5}, "in": map[string]any{"a": "1"}}
 	other.Match.Descriptor.Metadata = map[string]any{"tier": "paid", "in": map[string]any{"a": "2", "b": "3"}}

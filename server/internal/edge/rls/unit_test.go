@@ -11,8 +11,8 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// TestShow checks that rates are shown in the units of the protocol.
-func TestShow(t *testing.T) {
+// TestRatesHaveUnitsOfTheProtocol checks that rates are shown in the units of the protocol.
+func TestRatesHaveUnitsOfTheProtocol(t *testing.T) {
 	const day = 24 * time.Hour
 	for _, x := range []struct {
 		rate sluice.Rate

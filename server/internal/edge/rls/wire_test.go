@@ -11,9 +11,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// TestWire compares bytes of calls and answers with bytes that were written down. Another implementation of the protocol must
+// TestBytesOfCallsStayTheSame compares bytes of calls and answers with bytes that were written down. Another implementation of the protocol must
 // read and write the same.
-func TestWire(t *testing.T) {
+func TestBytesOfCallsStayTheSame(t *testing.T) {
 	labeled := rule("labeled", "path", sluice.TokenBucket{Rate: sluice.Per(300, 10*time.Minute), Burst: 300})
 	labeled.Match.Descriptor.Label = "tens"
 	for _, x := range []struct{ name, request, want string }{

@@ -20,7 +20,7 @@ import (
 )
 
 // A greeting is answered if both sides can talk, and otherwise refused with the reason.
-func TestHello(t *testing.T) {
+func TestGreetingsAreAnsweredOrRefused(t *testing.T) {
 	t.Parallel()
 	s := serve(t, oneRule, nil)
 	text := func(name, v string) []byte { return appendStringValue(appendText(nil, name), v) }
@@ -104,7 +104,7 @@ func TestLastAnswersArrive(t *testing.T) {
 }
 
 // Requests are decided by the rules, with the defenses of reported requests, and answers have what HAProxy needs.
-func TestDecisions(t *testing.T) {
+func TestAnswersHaveWhatHAProxyNeeds(t *testing.T) {
 	t.Parallel()
 	const host = "a.example"
 	s := serve(t, oneRule, nil)
@@ -147,7 +147,7 @@ func TestDecisions(t *testing.T) {
 }
 
 // If a fallback has decided, HAProxy gets a mark, and no numbers that are not known.
-func TestFallbacks(t *testing.T) {
+func TestFallbacksGiveHAProxyAMark(t *testing.T) {
 	t.Parallel()
 	d := options(t, oneRule, gateway.Options{}).Decider
 	l := sluice.MustLimit("one", sluice.FixedWindow{Rate: sluice.PerHour(2)})
@@ -257,7 +257,7 @@ func TestUnusableMessages(t *testing.T) {
 }
 
 // Messages that are too large for a frame come in parts.
-func TestFragments(t *testing.T) {
+func TestLargeMessagesComeInParts(t *testing.T) {
 	t.Parallel()
 	s := serve(t, oneRule, nil)
 	payload := message("GET", "/api/x", "192.0.2.1", "host", "a.example", "cookie", strings.Repeat("x", 20_000))
@@ -320,7 +320,7 @@ func TestFragments(t *testing.T) {
 }
 
 // Only trusted proxies get answers.
-func TestStrangers(t *testing.T) {
+func TestOnlyTrustedProxiesGetAnswers(t *testing.T) {
 	t.Parallel()
 	s := serve(t, oneRule, func(o *Options) { o.Trusts = func(netip.Addr) bool { return false } })
 	p := s.dial()
@@ -561,7 +561,7 @@ func FuzzVarint(f *testing.F) {
 }
 
 // Variables have the names of headers in lower case, with underscores.
-func TestVariables(t *testing.T) {
+func TestVariablesHaveTheNamesOfHeaders(t *testing.T) {
 	t.Parallel()
 	for header, want := range map[string]string{"Retry-After": "retry_after", "X-AZaz09": "x_azaz09", "A.Z": "a_z"} {
 		if got := variable(header); got != want {

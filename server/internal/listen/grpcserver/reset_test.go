@@ -79,8 +79,8 @@ func TestRapidResetOfCalls(t *testing.T) {
 	reading.Wait()
 }
 
-// TestPings sends pings much faster than gateways do. The server ends the connection.
-func TestPings(t *testing.T) {
+// TestTooManyPingsEndTheConnection sends pings much faster than gateways do. The server ends the connection.
+func TestTooManyPingsEndTheConnection(t *testing.T) {
 	w := start(t, Options{})
 	c, err := net.Dial("tcp", w.at)
 	if err != nil {

@@ -200,8 +200,8 @@ func TestACallHoldsABoundedAmount(t *testing.T) {
 	w.wants(stream.RecvMsg(&wrapperspb.StringValue{}), codes.DeadlineExceeded, "a call without a message")
 }
 
-// TestHealth checks the health of the server and of each service, while it changes.
-func TestHealth(t *testing.T) {
+// TestHealthFollowsTheServices checks the health of the server and of each service, while it changes.
+func TestHealthFollowsTheServices(t *testing.T) {
 	var down atomic.Bool
 	w := start(t, Options{Poll: time.Millisecond, Ready: func() error {
 		if down.Load() {
@@ -260,8 +260,8 @@ func TestHealth(t *testing.T) {
 	w.wants(w.say("a"), codes.OK, "a call while the server drains")
 }
 
-// TestReflection checks that tools see all services.
-func TestReflection(t *testing.T) {
+// TestToolsSeeAllServices checks that tools see all services.
+func TestToolsSeeAllServices(t *testing.T) {
 	w := start(t, Options{})
 	stream, err := reflectionpb.NewServerReflectionClient(w.conn).ServerReflectionInfo(t.Context())
 	if err != nil {

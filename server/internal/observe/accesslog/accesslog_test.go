@@ -138,7 +138,7 @@ func TestLinesInJSON(t *testing.T) {
 var combined = regexp.MustCompile(`^(\S+) (\S+) (\S+) \[([^\]]+)\] "((?:[^"\\]|\\.)*)" (\d{3}) (\S+) "((?:[^"\\]|\\.)*)" "((?:[^"\\]|\\.)*)" action=(\S+) rule=(\S+) remaining=(\S+) wait=(\S+) duration=(\S+)$`)
 
 // A line in the combined format says what the request was, and shows no key and no secret.
-func TestCombined(t *testing.T) {
+func TestCombinedLinesShowNoKey(t *testing.T) {
 	s := newScene(t, func(o *Options, _ *output) { o.Combined = true })
 	for range 2 {
 		s.decide(t, request("mallory"))
@@ -176,7 +176,7 @@ func TestLinesOfRequestsThatWaited(t *testing.T) {
 }
 
 // Lines have the status that the client gets.
-func TestStatus(t *testing.T) {
+func TestLinesHaveTheClientsStatus(t *testing.T) {
 	limit := sluice.MustLimit("a", sluice.FixedWindow{Rate: sluice.PerDay(1)})
 	rule := func(a policy.LimitedAction) *policy.Rule { return &policy.Rule{Name: "a", WhenLimited: a} }
 	missing := policy.Header("X-User")
@@ -283,7 +283,7 @@ func TestFailingDisk(t *testing.T) {
 }
 
 // A sample of a tenth logs about a tenth.
-func TestSample(t *testing.T) {
+func TestSamplesHaveTheirShare(t *testing.T) {
 	s := newScene(t, func(o *Options, _ *output) { o.Sample = 0.1 })
 	const decisions = 5000
 	for i := range decisions {

@@ -11,7 +11,7 @@ import (
 )
 
 // A file is renamed and removed while lines are written. Each line is in one of the files, whole.
-func TestRotation(t *testing.T) {
+func TestRotationLosesNoLine(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "audit.log")
 	f, err := Open(path)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestBrief shortens texts for the log, and removes what they quote: a client or a service may have written it.
-func TestBrief(t *testing.T) {
+// TestBriefRemovesQuotedTexts shortens texts for the log, and removes what they quote: a client or a service may have written it.
+func TestBriefRemovesQuotedTexts(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "plain: EOF": "plain: EOF", `malformed HTTP response "key=hunter2", really`: "malformed HTTP response …, really",
 		`open "hunter2`: "open …", "a\nb\x00c\xffd\\e": "a?b?c?d?e",

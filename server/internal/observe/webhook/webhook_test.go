@@ -149,7 +149,7 @@ func (s *scene) end(t *testing.T, want ...string) {
 
 // One message is sent when the pressure has been high for the time, and one when it has been low again. A
 // pressure that swings around one threshold, or is short, sends none.
-func TestHysteresis(t *testing.T) {
+func TestSwingingPressureSendsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := run(t, &receiver{}, nil)
 		for _, step := range []struct {
@@ -175,7 +175,7 @@ func TestHysteresis(t *testing.T) {
 }
 
 // A level is reached above one threshold and left below the other one.
-func TestLevels(t *testing.T) {
+func TestLevelsHaveTwoThresholds(t *testing.T) {
 	start := time.Unix(1_000_000, 0)
 	steps := func(t *testing.T, thresholds Thresholds, steps []struct {
 		at       int
@@ -234,7 +234,7 @@ func TestRulesComeAndGo(t *testing.T) {
 }
 
 // With every, the message is repeated while the pressure stays high.
-func TestReminders(t *testing.T) {
+func TestMessagesRepeatWhilePressureIsHigh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := run(t, &receiver{}, func(o *Options) { o.For, o.Every = 0, time.Minute })
 		s.set("api", 1)
@@ -332,7 +332,7 @@ func TestMessagesAreBounded(t *testing.T) {
 }
 
 // The example of the specification, which other implementations are tested with.
-func TestSignature(t *testing.T) {
+func TestSignatureOfTheSpecification(t *testing.T) {
 	key, err := keyOf(signingSecret)
 	if err != nil {
 		t.Fatal(err)
@@ -344,7 +344,7 @@ func TestSignature(t *testing.T) {
 }
 
 // A real receiver gets what it can verify, and redirections are not followed.
-func TestSends(t *testing.T) {
+func TestReceiversCanVerifyMessages(t *testing.T) {
 	type request struct {
 		head http.Header
 		body []byte

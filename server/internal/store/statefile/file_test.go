@@ -69,8 +69,8 @@ func TestReplaceAndAppend(t *testing.T) {
 
 var errTest = errors.New("a failure")
 
-// TestFailures: after each failure the file has what was there before, or the whole change.
-func TestFailures(t *testing.T) {
+// TestFailuresLeaveAWholeFile: after each failure the file has what was there before, or the whole change.
+func TestFailuresLeaveAWholeFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "states")
 	f := open(t, path)
 	if err := f.Replace(text("all ")); err != nil {

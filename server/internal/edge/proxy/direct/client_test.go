@@ -275,7 +275,7 @@ func memoryInUse() int64 {
 }
 
 // A request is sent once more if a kept connection failed before anything of an answer came, and nothing can happen twice.
-func TestRepeats(t *testing.T) {
+func TestRepeatsOnlyWhatCannotHappenTwice(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	broken := errors.New("the connection is broken")
