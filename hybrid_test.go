@@ -9,6 +9,7 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
+// Terms that are left out have their defaults, and the others stay.
 func TestHybridDefaults(t *testing.T) {
 	exact := sluice.MustLimit("api", sluice.TokenBucket{Rate: sluice.PerSecond(1000)})
 	for _, step := range []struct {

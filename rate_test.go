@@ -11,6 +11,7 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
+// A rate is read from its text; a text that is not a rate is an error.
 func TestParseRate(t *testing.T) {
 	const day = 24 * time.Hour
 	for _, step := range []struct {
@@ -122,6 +123,7 @@ func TestInvalidRates(t *testing.T) {
 	}
 }
 
+// A rate is read from JSON and written to it as its text.
 func TestRateText(t *testing.T) {
 	var read struct{ Rate sluice.Rate }
 	if err := json.Unmarshal([]byte(`{"Rate":"100/m"}`), &read); err != nil || read.Rate != sluice.PerMinute(100) {

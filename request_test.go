@@ -11,6 +11,7 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
+// An invalid request is an error that names the problem.
 func TestRequestCheck(t *testing.T) {
 	bucket := sluice.MustLimit("api", sluice.TokenBucket{Rate: sluice.PerMinute(1)})
 	leases := sluice.MustLimit("jobs", sluice.Concurrency{Max: 1})

@@ -108,6 +108,7 @@ func TestSetPolicy(t *testing.T) {
 	}
 }
 
+// Options that are missing or invalid are errors, which name the option.
 func TestDeciderErrors(t *testing.T) {
 	store, limits, key := must(memory.New(memory.Options{})), []*sluice.Limit{perDay(1)}, []policy.Part{policy.Constant("all")}
 	for text, o := range map[string]grpclimit.KeyOptions{

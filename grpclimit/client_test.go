@@ -21,6 +21,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
+// Calls of a client wait until the rate permits them.
 func TestAtRate(t *testing.T) {
 	conn := serve(t, &service{}, nil, must(grpclimit.AtRate("1/20ms"))...)
 	began := time.Now()

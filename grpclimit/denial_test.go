@@ -157,6 +157,7 @@ func TestRetryPolicy(t *testing.T) {
 	}
 }
 
+// MaxPushback bounds the pushback that clients get.
 func TestPushbackOptions(t *testing.T) {
 	for _, c := range []struct {
 		most time.Duration

@@ -15,6 +15,7 @@ func bearer(payload string) string {
 	return "Authorization: Bearer e30." + base64.RawURLEncoding.EncodeToString([]byte(payload)) + ".c2ln"
 }
 
+// A claim is read from one well-formed bearer token, and from nothing else.
 func TestBearerClaim(t *testing.T) {
 	for _, c := range []struct {
 		headers []string

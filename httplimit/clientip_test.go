@@ -340,6 +340,7 @@ func TestIPv6Rotation(t *testing.T) {
 	}
 }
 
+// All spellings of an address, and all addresses of a network of IPv6, are one key.
 func TestAddressSpellings(t *testing.T) {
 	part := policy.ClientIP().IfMissing(policy.MissingDeny)
 	ip := clientIP(t, httplimit.ClientIPOptions{TrustedProxies: proxies(t, "10.0.0.1")})

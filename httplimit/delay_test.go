@@ -110,6 +110,7 @@ func TestClientGoneGivesAllBack(t *testing.T) {
 	})
 }
 
+// A request whose delay would be too long is denied at once, and takes nothing.
 func TestMaxDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
@@ -146,6 +147,7 @@ func TestDeadlineBeforeTheDelayEnds(t *testing.T) {
 	})
 }
 
+// At most MaxWaiting requests wait; the next one is denied.
 func TestMaxWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbleStore(t)

@@ -172,6 +172,7 @@ func TestHeadersUnixReset(t *testing.T) {
 	})
 }
 
+// Options of headers that are invalid, or contradict each other, are errors.
 func TestHeaderOptions(t *testing.T) {
 	for _, o := range []httplimit.HeaderOptions{
 		{Profile: 99},

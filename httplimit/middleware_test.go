@@ -138,6 +138,7 @@ func TestAllLimitsAllowOrNoneIsCharged(t *testing.T) {
 	}
 }
 
+// OnDenied writes the refusal, with the verdict and its wait.
 func TestOwnDenial(t *testing.T) {
 	clock := int64(1e6)
 	h := limited(t, storeAt(t, &clock), sluice.FixedWindow{Rate: sluice.PerMinute(1)}, httplimit.Options{
@@ -169,6 +170,7 @@ func TestVerdictInContext(t *testing.T) {
 	}
 }
 
+// The decider limits by the rules of its policy, and keeps used units when the policy changes.
 func TestPolicyDecider(t *testing.T) {
 	clock := int64(1e6)
 	store := storeAt(t, &clock)

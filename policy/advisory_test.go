@@ -243,6 +243,7 @@ func TestShadowRulesWithoutAKeyHaveOneResult(t *testing.T) {
 	}
 }
 
+// A policy in shadow decides and counts, and lets every request pass.
 func TestShadowPolicy(t *testing.T) {
 	rules := []policy.Rule{global("enforced", 1, policy.Deny), global("advisory", 1, policy.Degrade)}
 	rules[0].DenyIPs = prefixes("192.0.2.0/24")

@@ -6,6 +6,7 @@ import (
 	"testing"
 )
 
+// A host that HTTP cannot carry is an error, which does not repeat it.
 func TestCheckHost(t *testing.T) {
 	for _, host := range []string{
 		"", "localhost", "api.example.com", "API.example.com.", "api.example.com:80", "api.example.com.:80", "api.example.com:", "a_b-c~d", "192.0.2.1:8080",
@@ -28,6 +29,7 @@ func TestCheckHost(t *testing.T) {
 	}
 }
 
+// A method that is not in capitals, or is too long, is an error.
 func TestCheckMethod(t *testing.T) {
 	for _, method := range []string{"GET", "POST", "M-SEARCH", "MADE_UP", "X1", "!"} {
 		if err := CheckMethod(method); err != nil {
@@ -43,6 +45,7 @@ func TestCheckMethod(t *testing.T) {
 	}
 }
 
+// A path with an encoded control character is an error.
 func TestCheckPath(t *testing.T) {
 	for path, fails := range map[string]bool{"/a": false, "/%C3%A9%20": false, "/a%00": true, "/a%250A": true} {
 		err := CheckPath(path)

@@ -15,6 +15,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
+// Each mistake of a rule, a class or the options is an error that names its field.
 func TestNewMistakes(t *testing.T) {
 	two := sluice.MustLimit("x", sluice.TokenBucket{Rate: sluice.PerMinute(10)})
 	for _, c := range []struct {

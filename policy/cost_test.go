@@ -33,6 +33,7 @@ func TestNoCost(t *testing.T) {
 	}
 }
 
+// A charge is taken by the cost's source, and settled where the real cost is known later.
 func TestCostSources(t *testing.T) {
 	header := func(v string) func(string) (string, bool) {
 		return func(name string) (string, bool) { return v, name == "X-Tokens" && v != "" }

@@ -113,6 +113,7 @@ func TestStrictestActionHolds(t *testing.T) {
 	}
 }
 
+// If all matching rules are in shadow, the request passes.
 func TestOnlyShadow(t *testing.T) {
 	rules := named("a")
 	rules[0].Shadow = true
@@ -124,6 +125,7 @@ func TestOnlyShadow(t *testing.T) {
 	}
 }
 
+// A request that no rule matches gets the default, without a call of the store.
 func TestNoRule(t *testing.T) {
 	rules := named("a")
 	rules[0].Match.Paths = []string{"/a"}
@@ -368,6 +370,7 @@ func TestAllOrNothing(t *testing.T) {
 	}
 }
 
+// A policy admits as many requests at once as a limit has units, and more after a release.
 func TestConcurrencyLimit(t *testing.T) {
 	store := mustMemory(t)
 	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{{

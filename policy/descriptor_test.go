@@ -88,6 +88,7 @@ func statuses(v *policy.DescriptorVerdict) string {
 	return strings.Join(texts, " ")
 }
 
+// A descriptor matches the most specific rule, and only that one.
 func TestDescriptorsMatch(t *testing.T) {
 	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{
 		described("exact", 1, "a=x"),
@@ -229,6 +230,7 @@ func TestDescriptorsDecide(t *testing.T) {
 	}
 }
 
+// Each descriptor of a call has the rate and the reset of its own limit.
 func TestDescriptorNumbers(t *testing.T) {
 	costly := described("costly", 100, "costly")
 	costly.Cost.Units = 10
@@ -337,6 +339,7 @@ func TestRefundsReachEachAlgorithm(t *testing.T) {
 	}
 }
 
+// Each mistake of a descriptor's rule is an error that names the field.
 func TestDescriptorMistakes(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -11,6 +11,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
+// When the store fails, the fallback of the rule decides, or the fallback of the policy.
 func TestStoreError(t *testing.T) {
 	broken := errors.New("broken")
 	a, d, local, def := sluice.FallbackAllow, sluice.FallbackDeny, sluice.FallbackLocal, sluice.FallbackDefault

@@ -41,6 +41,7 @@ func keyOf(tb testing.TB, a *policy.Attributes, paths []string, parts ...policy.
 	return results[0].Request.Key, true
 }
 
+// Each part of a key has the value of its source, in the canonical spelling.
 func TestKeyParts(t *testing.T) {
 	a := &policy.Attributes{
 		Method: "GET", Host: "API.example.com:80", Path: "/users//4%32/posts", ClientIP: netip.MustParseAddr("203.0.113.7"),
@@ -204,6 +205,7 @@ func TestMissingPartsShareSkipOrDeny(t *testing.T) {
 	}
 }
 
+// A part is read from its text and written as the same text.
 func TestParsePart(t *testing.T) {
 	for _, text := range []string{
 		"client_ip", "header:X-User", "cookie:session", "query:q", "path", "param:id", "route", "method", "host", "global", "constant:eu", "constant:a:b",

@@ -29,6 +29,7 @@ func matches(tb testing.TB, o policy.Options, m policy.Match, a *policy.Attribut
 	return slices.ContainsFunc(mustPolicy(tb, o).LimitsFor(a), func(m policy.LimitResult) bool { return m.Rule.Name == "r" })
 }
 
+// A condition on cookies, queries or attributes holds for the values that it names.
 func TestMatchValues(t *testing.T) {
 	v := values{
 		cookie:    map[string]string{"session": "s1", "Session": "other"},

@@ -15,6 +15,7 @@ type sourceReader struct{ source.Value }
 func (sourceReader) Matches(*policy.Attributes) bool { return true }
 func (r sourceReader) Reads() []source.Value         { return []source.Value{r.Value} }
 
+// A rule lists all the values of a request that it reads.
 func TestRuleReads(t *testing.T) {
 	limits := []*sluice.Limit{sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerDay(1)})}
 	p, err := policy.New(policy.Options{
@@ -58,6 +59,7 @@ func TestRuleReads(t *testing.T) {
 	}
 }
 
+// A policy uses marks if one of its rules has a condition on them, also in an exception.
 func TestUsesMarks(t *testing.T) {
 	marked := true
 	for want, match := range map[bool]policy.Match{

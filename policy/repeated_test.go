@@ -229,6 +229,7 @@ func (c careful) MatchesCertainly(*policy.Attributes, condition.State) (bool, bo
 	return c.matches, c.certain
 }
 
+// A condition that is uncertain lets its rule apply, and no exception hold.
 func TestUncertainConditions(t *testing.T) {
 	for _, c := range []struct{ matches, certain, rule, exception bool }{
 		{true, true, true, false}, {false, true, false, true}, {true, false, true, true}, {false, false, true, true},
@@ -304,6 +305,7 @@ func (reader) Reads() []source.Value {
 	return []source.Value{{Source: policy.FromHeader, Name: "x-of-expression"}, {Source: policy.FromCookie, Name: "c"}}
 }
 
+// The policy lists the headers that its rules and classes read.
 func TestReadHeaders(t *testing.T) {
 	rules := named("a", "b", "c")
 	rules[0].Key = []policy.Part{policy.Header("x-api-key"), policy.Claim("sub"), policy.Query("q")}

@@ -114,6 +114,7 @@ func TestFullTableDeniesNewKeys(t *testing.T) {
 	}
 }
 
+// The floor of one decision denies an empty bucket, and refills it with time.
 func TestDecisionRefills(t *testing.T) {
 	const every = 10
 	d := NewDecision(4, every, 3)
@@ -144,6 +145,7 @@ func TestDecisionRefills(t *testing.T) {
 	}
 }
 
+// A decision of a floor allocates nothing.
 func TestNoAllocations(t *testing.T) {
 	for name, f := range floors(1024, 1_000_000) {
 		if got := testing.AllocsPerRun(1000, func() { f.Take("some-key-of-17-by") }); got != 0 {

@@ -81,6 +81,7 @@ func TestAdaptersAreSafeForConcurrentUse(t *testing.T) {
 	}
 }
 
+// Every peer's middleware admits its burst and then denies, so that their speeds are comparable.
 func TestMiddlewaresLimit(t *testing.T) {
 	const burst = 5
 	for _, p := range All() {

@@ -167,7 +167,8 @@ func validate(t *testing.T, program string, objects map[string]any) {
 	}
 }
 
-// TestChartRendersAsItsGoldenFiles renders the chart with each testdata/*.yaml, compares with its golden file, decodes every object strictly, and lets
+// TestChartRendersAsItsGoldenFiles renders the chart with each testdata/*.yaml, compares with its golden
+// file, decodes every object strictly, and lets
 // sluice check the configuration.
 func TestChartRendersAsItsGoldenFiles(t *testing.T) {
 	program := sluice(t)

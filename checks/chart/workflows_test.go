@@ -19,7 +19,8 @@ var rights = map[string]map[string]string{
 	"release.yaml publish": {"contents": "write", "packages": "write", "id-token": "write", "attestations": "write"},
 }
 
-// TestWorkflowsHaveTheLeastRights holds workflows to pin every action by its commit, and every job to the least rights. A job that may write
+// TestWorkflowsHaveTheLeastRights holds workflows to pin every action by its commit, and every job to the
+// least rights. A job that may write
 // does not check out the repository. Text of an event is never a part of a script.
 func TestWorkflowsHaveTheLeastRights(t *testing.T) {
 	files, err := filepath.Glob("../../.github/workflows/*")

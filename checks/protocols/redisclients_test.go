@@ -120,6 +120,7 @@ func (r *replies) instead(err error) {
 	r.line("instead of ttl: %s", text)
 }
 
+// The client go-redis gets decisions, over both versions of the protocol.
 func TestGoRedis(t *testing.T) {
 	t.Parallel()
 	for _, version := range []int{2, 3} {

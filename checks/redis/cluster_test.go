@@ -9,6 +9,7 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
+// Each adapter follows a cluster whose slots move and whose nodes fail.
 func TestAdapterCluster(t *testing.T) {
 	t.Parallel()
 	p := adapters.StartProxied(t)
@@ -151,6 +152,7 @@ func testFaultyNode(t *testing.T, p *adapters.Proxied, c redisstore.Client, sha,
 	wantRecovery(t, c, sha)
 }
 
+// Each adapter reaches the master that the sentinels name.
 func TestAdapterSentinel(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinels(t)

@@ -8,6 +8,7 @@ import (
 	"github.com/sluicehq/sluice/checks/redistest"
 )
 
+// Each adapter returns the replies of scripts, and errors as the server sent them.
 func TestAdapterReplies(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

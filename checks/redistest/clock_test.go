@@ -42,6 +42,7 @@ func (direct) Scan(context.Context, string, uint64, string, int) ([]string, uint
 	return nil, 0, errors.New("nothing is scanned here")
 }
 
+// Scripts get the time of the clock, by their source and by their digest.
 func TestWithClock(t *testing.T) {
 	s := Start(t)
 	ctx := short(t)

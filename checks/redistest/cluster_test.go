@@ -46,6 +46,7 @@ func TestClusterServesAllSlots(t *testing.T) {
 	}
 }
 
+// A slot moves with all of its keys. Half way, the old owner redirects callers to the new one.
 func TestMigrateSlot(t *testing.T) {
 	c := StartCluster(t, 3, 0, ACL("user default on nopass ~* &* +@all"))
 	ctx := short(t)

@@ -40,6 +40,7 @@ func ping(t *testing.T, c *Conn) {
 	}
 }
 
+// A proxy passes large values on, of many connections at once.
 func TestProxyPasses(t *testing.T) {
 	s := Start(t)
 	p := StartProxy(t, s.Addr())
@@ -66,6 +67,7 @@ func TestProxyPasses(t *testing.T) {
 	}
 }
 
+// A delayed proxy passes bytes on only after the delay.
 func TestProxyDelays(t *testing.T) {
 	s := Start(t)
 	p := StartProxy(t, s.Addr())
@@ -124,6 +126,7 @@ func waitFor(t *testing.T, done func() bool) {
 	}))
 }
 
+// A proxy that holds passes nothing on until it passes again.
 func TestProxyHolds(t *testing.T) {
 	s := Start(t)
 	p := StartProxy(t, s.Addr())
@@ -197,6 +200,7 @@ func TestProxyCutsReplies(t *testing.T) {
 	}
 }
 
+// A proxy that resets ends open and new connections with a reset.
 func TestProxyResets(t *testing.T) {
 	s := Start(t)
 	p := StartProxy(t, s.Addr())
@@ -224,6 +228,7 @@ func TestProxyResets(t *testing.T) {
 	ping(t, through(t, p))
 }
 
+// A proxy that refuses ends open connections and takes no new one.
 func TestProxyRefuses(t *testing.T) {
 	s := Start(t)
 	p := StartProxy(t, s.Addr())
@@ -261,6 +266,7 @@ func TestProxyToADeadServer(t *testing.T) {
 	ping(t, through(t, p))
 }
 
+// A proxy closes in any state, and ends its connections.
 func TestProxyCloses(t *testing.T) {
 	s := Start(t)
 	for _, fault := range []func(*Proxy) error{

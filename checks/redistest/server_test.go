@@ -15,6 +15,7 @@ import (
 	"time"
 )
 
+// The connection of a test server sends commands and reads each kind of reply.
 func TestServerAnswers(t *testing.T) {
 	s := Start(t, Config("maxmemory 123mb"))
 	ctx := short(t)

@@ -64,6 +64,7 @@ func boundary(unit algo.Unit, before, after time.Time) bool {
 	}
 }
 
+// Days, weeks, months and years begin and end by the zone's clock, also when it changes.
 func TestCalendarBoundaries(t *testing.T) {
 	for _, step := range []struct {
 		zone  string

@@ -5,6 +5,7 @@ import (
 	"time"
 )
 
+// A duration may have weeks and days; anything that is not exact is an error.
 func TestParseDuration(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"1d": 24 * time.Hour, "1w": 168 * time.Hour, "2w3d4h5m6s": (14*24+3*24+4)*time.Hour + 5*time.Minute + 6*time.Second, "1h1d": 25 * time.Hour,

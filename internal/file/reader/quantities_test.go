@@ -27,6 +27,7 @@ func TestSharesInFiles(t *testing.T) {
 	}
 }
 
+// A size beyond an int becomes the largest int, and never a negative one.
 func TestLargeSizes(t *testing.T) {
 	if huge := Size(1 << 40); int64(huge.Int()) != int64(min(huge, math.MaxInt)) {
 		t.Errorf("%v is %d as an int", huge, huge.Int())

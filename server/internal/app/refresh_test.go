@@ -145,6 +145,7 @@ func TestRemovedAuthoritiesAreRefused(t *testing.T) {
 	}
 }
 
+// A token file that changes replaces the token. An empty one does not open the server.
 func TestTokensChange(t *testing.T) {
 	t.Parallel()
 	const first, second = "the-first-token-1234", "the-second-token-123"

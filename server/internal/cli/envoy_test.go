@@ -266,6 +266,7 @@ func TestEveryEnvoyVariable(t *testing.T) {
 	}
 }
 
+// The folder of Envoy's files comes from the flag first, and then from Envoy's variables.
 func TestEnvoyFolder(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {

@@ -89,6 +89,7 @@ func checkWritten(t *testing.T, f *File) {
 	}
 }
 
+// A folder of Envoy's files is read as Kubernetes mounts it, and an empty one is an error.
 func TestEnvoyFolders(t *testing.T) {
 	if _, err := LoadEnvoy(filepath.Join(t.TempDir(), "none"), envoy.Options{}); err == nil {
 		t.Error("a folder that is not there has a configuration")

@@ -11,6 +11,7 @@ import (
 	"github.com/sluicehq/sluice/internal/file/rules"
 )
 
+// The hybrid terms of a file become the terms of its limit.
 func TestParseHybrid(t *testing.T) {
 	f, err := Load("testdata/all-redis.yaml")
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/sluicehq/sluice/server/internal/store/remote"
 )
 
+// The settings of Redis are read as written, with the defaults for the rest.
 func TestParseRedis(t *testing.T) {
 	for name, want := range map[string]remote.Settings{
 		"all-redis": {
@@ -47,6 +48,7 @@ func TestParseRedis(t *testing.T) {
 	}
 }
 
+// The fallback local of a file is the fallback of its rule.
 func TestLocalFallback(t *testing.T) {
 	f, err := Load("testdata/all-redis.yaml")
 	if err != nil {
@@ -104,6 +106,7 @@ func TestColonsInListsWithinBraces(t *testing.T) {
 	}
 }
 
+// The settings of the webhook are read as written, with the defaults for the rest.
 func TestScaleOut(t *testing.T) {
 	const head = "version: 1\nrules: [{name: api, key: global, limit: {algorithm: token_bucket, rate: 5/s}}]\n"
 	for _, c := range []struct {

@@ -87,6 +87,7 @@ func TestRepeatedCallsAreChargedOnce(t *testing.T) {
 	}
 }
 
+// An idempotency key that is invalid, or had another request, is refused.
 func TestRefusedKeys(t *testing.T) {
 	s := serve(t, tenAnHour, nil)
 	const body = `{"client_ip": "192.0.2.1", "path": "/"}`

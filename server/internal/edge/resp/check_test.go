@@ -17,6 +17,7 @@ const rules = `rules:
 - {name: plain, key: client_ip, limit: {algorithm: token_bucket, rate: 1/h}, when_limited: {action: mark}}
 `
 
+// SLUICE.CHECK decides by a rule, and replies in the form of the protocol's version.
 func TestCheckCommand(t *testing.T) {
 	t.Parallel()
 	const (

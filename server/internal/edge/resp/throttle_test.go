@@ -98,6 +98,7 @@ func TestThrottleAsRedisCell(t *testing.T) {
 	}
 }
 
+// A CL.THROTTLE with wrong arguments gets the error of redis-cell.
 func TestThrottleErrors(t *testing.T) {
 	t.Parallel()
 	s := serve(t, noRules, nil)

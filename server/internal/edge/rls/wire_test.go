@@ -11,7 +11,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// TestBytesOfCallsStayTheSame compares bytes of calls and answers with bytes that were written down. Another implementation of the protocol must
+// TestBytesOfCallsStayTheSame compares bytes of calls and answers with bytes that were written down. Another
+// implementation of the protocol must
 // read and write the same.
 func TestBytesOfCallsStayTheSame(t *testing.T) {
 	labeled := rule("labeled", "path", sluice.TokenBucket{Rate: sluice.Per(300, 10*time.Minute), Burst: 300})

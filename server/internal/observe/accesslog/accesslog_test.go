@@ -267,6 +267,7 @@ func TestBlockedDisk(t *testing.T) {
 	}
 }
 
+// Lines that a full disk does not take are counted as lost, and the failure is reported.
 func TestFailingDisk(t *testing.T) {
 	var failures []error
 	s := newScene(t, func(o *Options, out *output) {

@@ -57,6 +57,7 @@ func ofUser(name string, n int64, entries ...descriptors.PatternEntry) policy.Ru
 	}
 }
 
+// The metrics of descriptors count hits by rule and outcome.
 func TestDescriptorHits(t *testing.T) {
 	shadow := ofUser("quiet", 1, descriptors.PatternEntry{Key: "quiet"})
 	shadow.Shadow = true
