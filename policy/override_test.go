@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
@@ -226,5 +227,36 @@ func BenchmarkOverrides(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkOverridesByCall decides about one key, and about keys in turn, with a table of overrides of several sizes.
+func BenchmarkOverridesByCall(b *testing.B) {
+	for _, n := range []int{-1, 0, 1_000_000} {
+		o := policy.Options{Rules: []policy.Rule{{Name: "r", Key: []policy.Part{policy.Header("X-Tenant")}, Limits: perDay(1_000_000)}}}
+		if n >= 0 {
+			o.Overrides, o.Terms = policy.NewOverrideTable(), perDayTerms(1)
+		}
+		for i := range n {
+			if err := o.Overrides.Set("r", sluice.StringKey(fmt.Sprintf("tenant-%08d", i)), fmt.Sprint(2_000_000+i%5), time.Time{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		p := mustPolicy(b, o)
+		for what, most := range map[string]int{"one": 1, "thousand": 1000} {
+			b.Run(fmt.Sprint(n, "/", what), func(b *testing.B) {
+				all := make([]*policy.Attributes, most)
+				for i := range all {
+					all[i] = tenant(fmt.Sprintf("tenant-%08d", i*997))
+				}
+				s := &stub{}
+				for i := 0; b.Loop(); i++ {
+					p.Decide(context.Background(), s, all[i%most])
+				}
+				if n > 0 {
+					b.ReportMetric(float64(o.Overrides.Bytes())/float64(n), "B/override")
+				}
+			})
+		}
 	}
 }
