@@ -160,7 +160,13 @@ func NewKeyDecider(o KeyOptions) (*Decider, error) {
 func (d *Decider) Decide(r *http.Request) policy.Verdict {
 	p := d.inForce()
 	if p.ReadsModels() {
-		keepBody(nil, r, nil)
+		if b := keepBody(nil, r, nil); b != nil {
+			defer func() {
+				if len(b.reads) == 0 {
+					r.Body = b.ReadCloser // the server must find its own body
+				}
+			}()
+		}
 	}
 	return d.decide(endToEnd(r, p.Policy), p)
 }

@@ -67,12 +67,14 @@ func (m *Middleware) serve(w http.ResponseWriter, came *http.Request, next http.
 		began = time.Now()
 	}
 	p := m.decider.inForce()
+	r := came
 	var body *modelBody
-	if p.ReadsModels() {
-		body = keepBody(w, came, &m.room)
+	if p.ReadsModels() && hasBody(came) {
+		r = came.WithContext(came.Context()) // the server must find its own body in the request that came
+		body = keepBody(w, r, &m.room)
 		defer body.release()
 	}
-	r := endToEnd(came, p.Policy)
+	r = endToEnd(r, p.Policy)
 	v := m.decider.decide(r, p)
 	var took time.Duration
 	if m.o.OnVerdict != nil {

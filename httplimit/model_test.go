@@ -371,6 +371,40 @@ func TestModelAllowList(t *testing.T) {
 	}
 }
 
+// A request that another rule denies first gets its answer before it has sent its body.
+func TestDenialsBeforeTheBody(t *testing.T) {
+	t.Parallel()
+	m := startModels(t, policy.Cost{}, nil)
+	p, err := policy.New(policy.Options{Rules: []policy.Rule{{Name: "closed", Always: true}, {
+		Name: "tokens", Key: []policy.Part{policy.Global()}, Cost: policy.Cost{Source: policy.CostModel},
+		Limits: []*sluice.Limit{sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerDay(budget)})},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.policy = p
+	limiter, err := httplimit.New(mustDecider(t, m), httplimit.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	decider := mustDecider(t, m)
+	for name, h := range map[string]http.Handler{
+		"middleware": limiter.Wrap(http.NotFoundHandler()),
+		"decider": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			v := decider.Decide(r)
+			_ = httplimit.WriteDenied(w, r, &v)
+		}),
+	} {
+		s := httptest.NewServer(h)
+		m.Server = s
+		status, _ := m.raw(t, "POST "+chat+" HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+		if status != http.StatusTooManyRequests {
+			t.Errorf("%s: status %d", name, status)
+		}
+		s.Close()
+	}
+}
+
 // Decide reads the body for the policy, and leaves it to the next reader.
 func TestDecideLeavesTheBody(t *testing.T) {
 	m := startModels(t, policy.Cost{}, nil)

@@ -54,7 +54,7 @@ func keepBody(w http.ResponseWriter, r *http.Request, room *bodyRoom) *modelBody
 	if b, ok := r.Body.(*modelBody); ok {
 		return b // of a middleware around this one
 	}
-	if r.Body == nil || r.Body == http.NoBody {
+	if !hasBody(r) {
 		return nil
 	}
 	b := &modelBody{ReadCloser: r.Body, room: room, peer: r.RemoteAddr}
@@ -64,6 +64,8 @@ func keepBody(w http.ResponseWriter, r *http.Request, room *bodyRoom) *modelBody
 	r.Body = b
 	return b
 }
+
+func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
 
 // Read reads the body from its beginning.
 func (b *modelBody) Read(p []byte) (int, error) {

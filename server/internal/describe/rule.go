@@ -242,7 +242,7 @@ func model(c *policy.Cost) string {
 	if n := len(m.Prices); n > 0 {
 		unit = fmt.Sprintf("the price of the tokens, by %s of models,", count(n, "row"))
 	}
-	text := fmt.Sprintf("%s that the answer reports; until then, a token for each %s of the request, and the most output that it allows, or %d tokens", unit, count(m.BytesPerToken, "byte"), c.Estimate)
+	text := fmt.Sprintf("%s that the answer reports; until then, a token for each %s of the request, and the most output that it allows, or %d tokens", unit, strings.TrimPrefix(count(m.BytesPerToken, "byte"), "1 "), c.Estimate)
 	if m.Format != "" {
 		text += "; the form is " + m.Format
 	}
