@@ -233,7 +233,7 @@ func TestResetGivesAllUnitsBack(t *testing.T) {
 }
 
 // New numbers apply at once, and used units stay used. Another name is an error.
-func TestSetLimit(t *testing.T) {
+func TestSetLimitKeepsUsedUnits(t *testing.T) {
 	bubble(t, sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 10}, func(b *bench) {
 		b.allows(8, true)
 		if err := b.SetLimit(sluice.MustLimit("test", sluice.TokenBucket{Rate: sluice.PerSecond(1), Burst: 20})); err != nil {

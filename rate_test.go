@@ -124,7 +124,7 @@ func TestInvalidRates(t *testing.T) {
 }
 
 // A rate is read from JSON and written to it as its text.
-func TestRateText(t *testing.T) {
+func TestRatesAreWrittenAsTheirText(t *testing.T) {
 	var read struct{ Rate sluice.Rate }
 	if err := json.Unmarshal([]byte(`{"Rate":"100/m"}`), &read); err != nil || read.Rate != sluice.PerMinute(100) {
 		t.Errorf("read %v, %v", read, err)

@@ -12,7 +12,7 @@ import (
 )
 
 // An invalid request is an error that names the problem.
-func TestRequestCheck(t *testing.T) {
+func TestInvalidRequestsNameTheProblem(t *testing.T) {
 	bucket := sluice.MustLimit("api", sluice.TokenBucket{Rate: sluice.PerMinute(1)})
 	leases := sluice.MustLimit("jobs", sluice.Concurrency{Max: 1})
 	for _, step := range []struct {

@@ -14,8 +14,8 @@ import (
 	"github.com/sluicehq/sluice/bandwidth"
 )
 
-// TestReaderOwes pays with Close for what was handed on without a turn.
-func TestReaderOwes(t *testing.T) {
+// TestReadersPayWithClose pays with Close for what was handed on without a turn.
+func TestReadersPayWithClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := store(t)
 		l := limiter(t, bandwidth.Options{Store: s, Rate: sluice.PerSecond(1 * mB)})
@@ -154,8 +154,8 @@ func TestIdleConnectionsGetBytesBack(t *testing.T) {
 	})
 }
 
-// TestShortWrite pays for what was written, and not for the rest.
-func TestShortWrite(t *testing.T) {
+// TestShortWritesPayForWhatWasWritten pays for what was written, and not for the rest.
+func TestShortWritesPayForWhatWasWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := store(t)
 		l := limiter(t, bandwidth.Options{Store: s, Rate: sluice.PerSecond(1 * mB)})
@@ -192,8 +192,8 @@ func (w *brokenWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestReaderEnds hands the last bytes on with the end, and pays for no more.
-func TestReaderEnds(t *testing.T) {
+// TestReadersHandOnTheLastBytes hands the last bytes on with the end, and pays for no more.
+func TestReadersHandOnTheLastBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := store(t)
 		l := limiter(t, bandwidth.Options{Store: s, Rate: sluice.PerSecond(1 * mB)})
@@ -229,9 +229,9 @@ func (f *fileSink) ReadFrom(r io.Reader) (int64, error) {
 	return f.Buffer.ReadFrom(r)
 }
 
-// TestReadFrom passes the source itself to the wrapped writer, without the limit around it, and
+// TestReadFromPassesTheSourceOn passes the source itself to the wrapped writer, without the limit around it, and
 // reads no more than the limit.
-func TestReadFrom(t *testing.T) {
+func TestReadFromPassesTheSourceOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := store(t)
 		l := limiter(t, bandwidth.Options{Store: s, Rate: sluice.PerSecond(1 * mB)})

@@ -131,8 +131,8 @@ func TestConnDeadlines(t *testing.T) {
 	})
 }
 
-// TestConnClose ends reads and writes that wait, and the context does the same.
-func TestConnClose(t *testing.T) {
+// TestCloseEndsWaitingReadsAndWrites ends reads and writes that wait, and the context does the same.
+func TestCloseEndsWaitingReadsAndWrites(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  func(c *bandwidth.Conn, cancel func())
 		want error

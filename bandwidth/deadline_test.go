@@ -12,9 +12,9 @@ import (
 	"github.com/sluicehq/sluice/bandwidth"
 )
 
-// TestContextEnds ends the context of a call that waits for its turn. The call returns at once. Bytes
+// TestContextEndsWaitingCalls ends the context of a call that waits for its turn. The call returns at once. Bytes
 // that were to be written are given back to the flow; bytes that were read are returned and stay paid.
-func TestContextEnds(t *testing.T) {
+func TestContextEndsWaitingCalls(t *testing.T) {
 	for name, make := range movers {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

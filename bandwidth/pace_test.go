@@ -207,8 +207,8 @@ func (s *sharedTrace) Write(p []byte) (int, error) {
 	return s.trace.Write(p)
 }
 
-// TestKeysApart lets connections of two keys each have the rate.
-func TestKeysApart(t *testing.T) {
+// TestKeysHaveRatesOfTheirOwn lets connections of two keys each have the rate.
+func TestKeysHaveRatesOfTheirOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rate := sluice.PerSecond(1 * mB)
 		l := limiter(t, bandwidth.Options{Rate: rate})
@@ -283,8 +283,8 @@ func (s *counting) Settle(ctx context.Context, c sluice.Charge, actual int64) er
 	return s.Store.Settle(ctx, c, actual)
 }
 
-// TestNoFlow moves bytes that nothing bounds.
-func TestNoFlow(t *testing.T) {
+// TestUnboundedBytesPassAtOnce moves bytes that nothing bounds.
+func TestUnboundedBytesPassAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, make := range movers {
 			began := time.Now()

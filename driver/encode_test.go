@@ -135,8 +135,8 @@ func TestDamagedBytes(t *testing.T) {
 	}
 }
 
-// TestNoHolds: a store over Decide has no holds, and says so before it charges anything.
-func TestNoHolds(t *testing.T) {
+// TestStoresWithoutHoldsChargeNothing: a store over Decide has no holds, and says so before it charges anything.
+func TestStoresWithoutHoldsChargeNothing(t *testing.T) {
 	limit := sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerDay(5)})
 	r := sluice.Request{Limit: limit, Cost: 1, Hold: time.Minute}
 	var state driver.State

@@ -264,7 +264,7 @@ func TestStoreFailsWhileRequestsWait(t *testing.T) {
 }
 
 // An error while a request runs is reported, and the request continues.
-func TestRenewalFails(t *testing.T) {
+func TestFailedRenewalsAreReported(t *testing.T) {
 	outage := errors.New("outage")
 	for _, c := range []struct {
 		store scripted

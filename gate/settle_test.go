@@ -111,7 +111,7 @@ type brokenEnds struct {
 func (b brokenEnds) Settle(context.Context, sluice.Charge, int64) error { return b.err }
 
 // A failed settlement is reported.
-func TestSettlingFails(t *testing.T) {
+func TestFailedSettlementsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		e := newEdge(t, brokenEnds{bubbleStore(t), broken}, gate.Options{}, policy.Rule{

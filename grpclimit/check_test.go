@@ -80,7 +80,7 @@ func TestInexpressibleRules(t *testing.T) {
 }
 
 // A policy that cannot be carried out does not replace another one.
-func TestSetPolicy(t *testing.T) {
+func TestBadPoliciesReplaceNothing(t *testing.T) {
 	d := ruled(policy.Rule{Name: "a", Key: []policy.Part{policy.ClientIP()}, Limits: []*sluice.Limit{perDay(1)}})
 	before := d.Policy()
 	if _, err := grpclimit.NewServer(d, grpclimit.ServerOptions{}); err != nil {
@@ -109,7 +109,7 @@ func TestSetPolicy(t *testing.T) {
 }
 
 // Options that are missing or invalid are errors, which name the option.
-func TestDeciderErrors(t *testing.T) {
+func TestDeciderErrorsNameTheOption(t *testing.T) {
 	store, limits, key := must(memory.New(memory.Options{})), []*sluice.Limit{perDay(1)}, []policy.Part{policy.Constant("all")}
 	for text, o := range map[string]grpclimit.KeyOptions{
 		"KeyOptions.Store":        {Limits: limits, Key: key},

@@ -22,7 +22,7 @@ import (
 )
 
 // Calls of a client wait until the rate permits them.
-func TestAtRate(t *testing.T) {
+func TestCallsWaitForTheRate(t *testing.T) {
 	conn := serve(t, &service{}, nil, must(grpclimit.AtRate("1/20ms"))...)
 	began := time.Now()
 	var all sync.WaitGroup
@@ -68,7 +68,7 @@ func TestClientWaitsForAWindow(t *testing.T) {
 }
 
 // A call that cannot pass in time fails at once, and says when it could.
-func TestClientFails(t *testing.T) {
+func TestCallsThatCannotPassFailAtOnce(t *testing.T) {
 	for name, a := range map[string]sluice.Algorithm{
 		"bucket": sluice.TokenBucket{Rate: sluice.PerHour(1)}, "window": sluice.SlidingLog{Rate: sluice.PerHour(1)}, "leases": sluice.Concurrency{Max: 1},
 	} {
@@ -121,7 +121,7 @@ func TestClientIsCanceled(t *testing.T) {
 }
 
 // The calls that wait are bounded, whatever they wait for.
-func TestClientBound(t *testing.T) {
+func TestWaitingClientCallsAreBounded(t *testing.T) {
 	for name, a := range map[string]sluice.Algorithm{"bucket": sluice.TokenBucket{Rate: sluice.PerMinute(2), Burst: 1}, "window": sluice.SlidingLog{Rate: sluice.PerMinute(2), MinInterval: 20 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			conn := serve(t, &service{}, nil, dialed(t, keyed(a), grpclimit.ClientOptions{MaxWaiting: 1, MaxDelay: time.Hour})...)
@@ -207,7 +207,7 @@ func TestMessagesOfAClient(t *testing.T) {
 }
 
 // Keys of a client: the target, metadata that it sends, and the method.
-func TestClientKeys(t *testing.T) {
+func TestClientKeysComeFromTheCall(t *testing.T) {
 	d := keyed(sluice.TokenBucket{Rate: sluice.PerDay(1)}, grpclimit.Target(), grpclimit.Metadata("X-User"), grpclimit.Method())
 	o := dialed(t, d, grpclimit.ClientOptions{MaxDelay: -1})
 	one, two := serve(t, &service{}, nil, o...), serveTCP(t, &service{}, nil, o...)
@@ -221,7 +221,7 @@ func TestClientKeys(t *testing.T) {
 }
 
 // Calls that do not count give their units back.
-func TestClientCounts(t *testing.T) {
+func TestCallsThatDoNotCountGiveUnitsBack(t *testing.T) {
 	fails := codes.Unavailable
 	conn := serve(t, &service{create: func(_ context.Context, in *text) (*text, error) { return in, status.Error(fails, "") }}, nil,
 		dialed(t, keyed(sluice.TokenBucket{Rate: sluice.PerDay(1)}), grpclimit.ClientOptions{MaxDelay: -1, Counts: func(c codes.Code) bool { return c == codes.OK }})...)
@@ -233,7 +233,7 @@ func TestClientCounts(t *testing.T) {
 }
 
 // Options of the client that no other test needs.
-func TestClientOptions(t *testing.T) {
+func TestClientUsesItsOptions(t *testing.T) {
 	if _, err := grpclimit.NewClient(nil, grpclimit.ClientOptions{}); err == nil {
 		t.Error("a client without a decider was made")
 	}

@@ -136,7 +136,7 @@ func TestDenialsHaveTheirCodes(t *testing.T) {
 }
 
 // A retry policy of a client repeats a denied call at the right time, because of the pushback.
-func TestRetryPolicy(t *testing.T) {
+func TestRetriesComeAtTheRightTime(t *testing.T) {
 	var calls, denied int
 	s := limited(t, keyed(sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 1}), grpclimit.ServerOptions{
 		OnVerdict: func(_ *grpclimit.Call, v *policy.Verdict, _ time.Duration) {
@@ -158,7 +158,7 @@ func TestRetryPolicy(t *testing.T) {
 }
 
 // MaxPushback bounds the pushback that clients get.
-func TestPushbackOptions(t *testing.T) {
+func TestMaxPushbackBoundsThePushback(t *testing.T) {
 	for _, c := range []struct {
 		most time.Duration
 		want []string

@@ -224,7 +224,7 @@ func TestLimitsOfPlans(t *testing.T) {
 }
 
 // A part that a key cannot have is an error, which names the reason.
-func TestPartErrors(t *testing.T) {
+func TestPartErrorsNameTheReason(t *testing.T) {
 	for text, part := range map[string]policy.Part{
 		"has no name or no function": grpclimit.Function("a", nil),
 		`"function:" has no name or`: grpclimit.Function("", func(*grpclimit.Call) (string, bool) { return "", false }),

@@ -70,7 +70,7 @@ func TestMarksReachHandlersAsMetadata(t *testing.T) {
 }
 
 // A call without metadata of its own gets the mark of one rule, whether the rule marks or degrades.
-func TestOneMark(t *testing.T) {
+func TestOneRuleMarksACall(t *testing.T) {
 	var got metadata.MD
 	s := &service{create: func(ctx context.Context, in *text) (*text, error) {
 		got, _ = metadata.FromIncomingContext(ctx)
@@ -225,7 +225,7 @@ func TestOnStoreError(t *testing.T) {
 }
 
 // Options of the server that no other test needs.
-func TestServerOptions(t *testing.T) {
+func TestServerUsesItsOptions(t *testing.T) {
 	d := keyed(sluice.TokenBucket{Rate: sluice.PerDay(1)})
 	var rest int64
 	s := &service{create: func(ctx context.Context, in *text) (*text, error) {

@@ -179,8 +179,8 @@ func TestListsOpenNoBreaker(t *testing.T) {
 	})
 }
 
-// TestNoBanner: a store that takes no bans says so, and works.
-func TestNoBanner(t *testing.T) {
+// TestStoresWithoutBansWork: a store that takes no bans says so, and works.
+func TestStoresWithoutBansWork(t *testing.T) {
 	h := build(t, guard.Options{})
 	_, listErr := h.ListBans(t.Context(), sluice.BanQuery{})
 	_, liftErr := h.LiftBan(t.Context(), other, key)

@@ -118,7 +118,7 @@ func TestLocalOverflow(t *testing.T) {
 }
 
 // What was allowed without counting ends without effect, on anybody.
-func TestAllowedEnds(t *testing.T) {
+func TestEndsOfUncountedChargesDoNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t, guard.Options{Default: sluice.FallbackAllow})
 		ctx := t.Context()

@@ -193,7 +193,7 @@ func TestFallbackChecks(t *testing.T) {
 }
 
 // Without a local store, what was to be limited locally passes.
-func TestNoLocal(t *testing.T) {
+func TestLocalFallbackWithoutAStoreAllows(t *testing.T) {
 	f := &fake{Store: newMemory(t, nil)}
 	f.set(broken)
 	s, err := guard.New(guard.Options{Store: f, Fallback: by(map[string]sluice.Fallback{"bucket": sluice.FallbackLocal})})
@@ -212,7 +212,7 @@ func TestNoLocal(t *testing.T) {
 }
 
 // If the local store fails as well, that is an error, of both.
-func TestLocalFails(t *testing.T) {
+func TestFailureOfTheLocalStoreIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		errLocal := errors.New("local: no")
 		local := &fake{Store: newMemory(t, nil)}
@@ -240,7 +240,7 @@ func TestLocalFails(t *testing.T) {
 }
 
 // The fallback can be replaced while it is used.
-func TestSetFallback(t *testing.T) {
+func TestFallbackChangesWhileInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t, guard.Options{Fallback: by(map[string]sluice.Fallback{"other": sluice.FallbackDeny})})
 		h.outage()

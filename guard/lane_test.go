@@ -356,7 +356,7 @@ func TestShardThatIsGone(t *testing.T) {
 }
 
 // Any number of shards is bounded.
-func TestManyShards(t *testing.T) {
+func TestAnyNumberOfShardsIsBounded(t *testing.T) {
 	c := buildCluster(t, guard.Options{})
 	for _, first := range []string{"\xff", "a", "A"} { // far up, the first, and below it
 		if !c.stored(first) {

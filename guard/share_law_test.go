@@ -223,7 +223,7 @@ func TestScaledSharesDoNotExceedTheLimit(t *testing.T) {
 }
 
 // A scaled floor leaves at least one unit, if the whole floor does.
-func TestScaleFloor(t *testing.T) {
+func TestScaledFloorsLeaveAUnit(t *testing.T) {
 	s := scaler{part: share{1, 10}}
 	for _, c := range []struct{ capacity, floor, want int64 }{
 		{100, 0, 0}, {100, 9, 0}, {100, 50, 5}, {100, 99, 9}, {11, 10, 0}, {25, 24, 1}, {100, 100, 100}, {100, 200, 200},
@@ -261,7 +261,7 @@ func TestScaledLimitsAreKept(t *testing.T) {
 }
 
 // A receipt without its mark is the original, and the mark names the layer.
-func TestReceiptLaw(t *testing.T) {
+func TestMarksOfReceiptsNameTheLayer(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 10_000 {
 		was := sluice.Receipt{At: upTo(r, 1<<61) - 1, Over: r.Uint64()}

@@ -72,7 +72,7 @@ func TestAmbiguousRequests(t *testing.T) {
 }
 
 // Over HTTP/2 a request can have a host and a Host header. Only the host counts.
-func TestHostHeader(t *testing.T) {
+func TestOnlyTheHostCounts(t *testing.T) {
 	r := get("/", "Host: forged.example")
 	r.Header["Host"] = []string{"forged.example"}
 	r.Host = "a.example"

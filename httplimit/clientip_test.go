@@ -364,7 +364,7 @@ func TestAddressSpellings(t *testing.T) {
 }
 
 // Another protocol gets the address that net/http gets.
-func TestAddrOf(t *testing.T) {
+func TestOtherProtocolsGetTheSameAddress(t *testing.T) {
 	c := clientIP(t, httplimit.ClientIPOptions{TrustedProxies: proxies(t, "10.0.0.0/8"), TrustUnix: true, IPv6Prefix: 56})
 	for _, remote := range []string{"10.0.0.1", "192.0.2.1", "2001:db8::1", "::ffff:10.0.0.1", "fe80::1%eth0", ""} {
 		for _, lines := range [][]string{nil, {"203.0.113.1"}, {"6.6.6.6", "203.0.113.1, 10.0.0.2"}, {"nonsense"}} {

@@ -126,7 +126,7 @@ func TestCountsOfRules(t *testing.T) {
 }
 
 // A shared gate has its own settings, so a middleware with settings of the gate is refused.
-func TestSharedGate(t *testing.T) {
+func TestSharedGatesTakeNoSettings(t *testing.T) {
 	d := keyed(t, httplimit.KeyOptions{
 		Store: bubbleStore(t), Limits: []*sluice.Limit{sluice.MustLimit("l", sluice.FixedWindow{Rate: sluice.PerSecond(1)})},
 		Key: []policy.Part{policy.Constant("all")},

@@ -111,7 +111,7 @@ func TestClientGoneGivesAllBack(t *testing.T) {
 }
 
 // A request whose delay would be too long is denied at once, and takes nothing.
-func TestMaxDelay(t *testing.T) {
+func TestDelaysBeyondMaxDelayAreDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
 			most  time.Duration
@@ -148,7 +148,7 @@ func TestDeadlineBeforeTheDelayEnds(t *testing.T) {
 }
 
 // At most MaxWaiting requests wait; the next one is denied.
-func TestMaxWaiting(t *testing.T) {
+func TestNoMoreThanMaxWaitingWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbleStore(t)
 		queue := sluice.LeakyBucket{Rate: sluice.PerSecond(1), Queue: 9}

@@ -173,7 +173,7 @@ func TestHeadersUnixReset(t *testing.T) {
 }
 
 // Options of headers that are invalid, or contradict each other, are errors.
-func TestHeaderOptions(t *testing.T) {
+func TestBadHeaderOptionsAreErrors(t *testing.T) {
 	for _, o := range []httplimit.HeaderOptions{
 		{Profile: 99},
 		{Reset: 2},

@@ -139,7 +139,7 @@ func TestAllLimitsAllowOrNoneIsCharged(t *testing.T) {
 }
 
 // OnDenied writes the refusal, with the verdict and its wait.
-func TestOwnDenial(t *testing.T) {
+func TestOnDeniedWritesTheRefusal(t *testing.T) {
 	clock := int64(1e6)
 	h := limited(t, storeAt(t, &clock), sluice.FixedWindow{Rate: sluice.PerMinute(1)}, httplimit.Options{
 		OnDenied: func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) {

@@ -104,7 +104,7 @@ func routeOf(t *testing.T, patterns ...string) policy.Part {
 }
 
 // RouteOf refuses no patterns at all, and a pattern that is given twice.
-func TestRouteOf(t *testing.T) {
+func TestRouteOfRefusesNoPatternOrTwo(t *testing.T) {
 	for want, patterns := range map[string][]string{"has no pattern": nil, `pattern "/a"`: {"/a", "/a"}} {
 		if _, err := httplimit.RouteOf(patterns...); err == nil || !strings.HasPrefix(err.Error(), "httplimit: RouteOf") || !strings.Contains(err.Error(), want) {
 			t.Errorf("patterns %q: error %v, want one with %q", patterns, err, want)
@@ -115,7 +115,7 @@ func TestRouteOf(t *testing.T) {
 func methodless(*http.Request) (string, bool) { return "", false }
 
 // Options of a limiter without rules that cannot work are errors, which name the field.
-func TestKeyOptions(t *testing.T) {
+func TestKeyOptionsThatCannotWorkAreErrors(t *testing.T) {
 	limit := sluice.MustLimit("l", sluice.FixedWindow{Rate: sluice.PerSecond(1)})
 	limits, store := []*sluice.Limit{limit}, &recordingStore{}
 	key := []policy.Part{policy.Method()}

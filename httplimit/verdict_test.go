@@ -180,7 +180,7 @@ func TestTimeToMoreAboveFloor(t *testing.T) {
 }
 
 // OnVerdict is called once for each request with the final verdict: after the wait, before the handler.
-func TestOnVerdict(t *testing.T) {
+func TestOnVerdictGetsEachFinalVerdict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var seen []string

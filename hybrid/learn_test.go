@@ -128,8 +128,8 @@ func TestClaimsReturnWhatTheyNeed(t *testing.T) {
 	})
 }
 
-// TestGrantSizes: the mean size is of the claims that were granted units.
-func TestGrantSizes(t *testing.T) {
+// TestMeanGrantIsOfGrantedClaims: the mean size is of the claims that were granted units.
+func TestMeanGrantIsOfGrantedClaims(t *testing.T) {
 	learn(t, func(l *learner) {
 		pass(time.Second) // the units in hand are returned, by a claim that is granted none
 		st := l.store.Stats()[0]

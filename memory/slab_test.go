@@ -66,8 +66,8 @@ func TestSlabAgainstModel(t *testing.T) {
 	}
 }
 
-// TestBlockClass: the class of a size is the smallest one that holds it.
-func TestBlockClass(t *testing.T) {
+// TestBlocksHaveTheSmallestClass: the class of a size is the smallest one that holds it.
+func TestBlocksHaveTheSmallestClass(t *testing.T) {
 	t.Parallel()
 	for words := 1; words <= 1<<18; words = words*3/2 + 1 {
 		if c := blockClass(words); 1<<c < words || c > smallestBlock && 1<<(c-1) >= words {

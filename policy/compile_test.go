@@ -16,7 +16,7 @@ import (
 )
 
 // Each mistake of a rule, a class or the options is an error that names its field.
-func TestNewMistakes(t *testing.T) {
+func TestMistakesOfRulesNameTheField(t *testing.T) {
 	two := sluice.MustLimit("x", sluice.TokenBucket{Rate: sluice.PerMinute(10)})
 	for _, c := range []struct {
 		field  string
@@ -218,7 +218,7 @@ func TestNewReportsAll(t *testing.T) {
 }
 
 // Limits of different rules have separate states, even if they are one value.
-func TestLimitNames(t *testing.T) {
+func TestLimitsOfRulesHaveOwnStates(t *testing.T) {
 	shared := sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerMinute(10)})
 	name := sluice.MustLimit("burst", sluice.TokenBucket{Rate: sluice.PerSecond(5)})
 	rules := named("a", "b", "a.b")

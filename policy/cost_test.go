@@ -10,7 +10,7 @@ import (
 
 // A cost has units to take before the request is handled, and actual units afterwards.
 // NoCost takes nothing, where zero means one unit.
-func TestNoCost(t *testing.T) {
+func TestNoCostTakesNothing(t *testing.T) {
 	store, err := memory.New(memory.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -114,7 +114,7 @@ func TestStrictestActionHolds(t *testing.T) {
 }
 
 // If all matching rules are in shadow, the request passes.
-func TestOnlyShadow(t *testing.T) {
+func TestRulesInShadowLetRequestsPass(t *testing.T) {
 	rules := named("a")
 	rules[0].Shadow = true
 	p := mustPolicy(t, policy.Options{Rules: rules, Default: policy.Deny})
@@ -126,7 +126,7 @@ func TestOnlyShadow(t *testing.T) {
 }
 
 // A request that no rule matches gets the default, without a call of the store.
-func TestNoRule(t *testing.T) {
+func TestDefaultHoldsWithoutARule(t *testing.T) {
 	rules := named("a")
 	rules[0].Match.Paths = []string{"/a"}
 	for _, action := range []policy.Action{policy.Allow, policy.Deny} {

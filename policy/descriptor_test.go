@@ -340,7 +340,7 @@ func TestRefundsReachEachAlgorithm(t *testing.T) {
 }
 
 // Each mistake of a descriptor's rule is an error that names the field.
-func TestDescriptorMistakes(t *testing.T) {
+func TestDescriptorMistakesNameTheField(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(r *policy.Rule)

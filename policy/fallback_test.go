@@ -12,7 +12,7 @@ import (
 )
 
 // When the store fails, the fallback of the rule decides, or the fallback of the policy.
-func TestStoreError(t *testing.T) {
+func TestFallbacksDecideForAFailingStore(t *testing.T) {
 	broken := errors.New("broken")
 	a, d, local, def := sluice.FallbackAllow, sluice.FallbackDeny, sluice.FallbackLocal, sluice.FallbackDefault
 	for _, c := range []struct {

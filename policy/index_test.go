@@ -71,7 +71,7 @@ func asRegexp(p *patterns.Pattern) *regexp.Regexp {
 
 // The index finds the rules whose patterns match. Patterns and paths have few
 // different segments, so they often match.
-func TestIndexLaw(t *testing.T) {
+func TestIndexFindsTheMatchingRules(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	draw := func(words []string, most int) string {
 		var b strings.Builder

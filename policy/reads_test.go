@@ -16,7 +16,7 @@ func (sourceReader) Matches(*policy.Attributes) bool { return true }
 func (r sourceReader) Reads() []source.Value         { return []source.Value{r.Value} }
 
 // A rule lists all the values of a request that it reads.
-func TestRuleReads(t *testing.T) {
+func TestRulesListWhatTheyRead(t *testing.T) {
 	limits := []*sluice.Limit{sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerDay(1)})}
 	p, err := policy.New(policy.Options{
 		Classes: []policy.Class{{Name: "c", Match: policy.Match{Queries: []policy.ValueMatch{{Name: "q"}}}}},
@@ -60,7 +60,7 @@ func TestRuleReads(t *testing.T) {
 }
 
 // A policy uses marks if one of its rules has a condition on them, also in an exception.
-func TestUsesMarks(t *testing.T) {
+func TestConditionsOnMarksAreFound(t *testing.T) {
 	marked := true
 	for want, match := range map[bool]policy.Match{
 		false: {Paths: []string{"/a"}},

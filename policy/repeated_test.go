@@ -306,7 +306,7 @@ func (reader) Reads() []source.Value {
 }
 
 // The policy lists the headers that its rules and classes read.
-func TestReadHeaders(t *testing.T) {
+func TestPoliciesListTheHeadersTheyRead(t *testing.T) {
 	rules := named("a", "b", "c")
 	rules[0].Key = []policy.Part{policy.Header("x-api-key"), policy.Claim("sub"), policy.Query("q")}
 	rules[0].Cost = policy.Cost{Header: "X-Cost"}

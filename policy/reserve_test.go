@@ -62,7 +62,7 @@ func TestReservedUnitsAreKept(t *testing.T) {
 
 // A reserve holds for every schedule: ordinary traffic never takes reserved units, and
 // important traffic can take them all.
-func TestReservedLaw(t *testing.T) {
+func TestReservesHoldForEverySchedule(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	for round := range 200 {
 		capacity, share := 1+r.Int64N(200), 1+r.IntN(99)

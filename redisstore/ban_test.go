@@ -41,8 +41,8 @@ func FuzzParseBan(f *testing.F) {
 	})
 }
 
-// TestSlotKeys: there is a key for each slot.
-func TestSlotKeys(t *testing.T) {
+// TestEachSlotHasAKey: there is a key for each slot.
+func TestEachSlotHasAKey(t *testing.T) {
 	for slot := range slots {
 		if key := slotKey(slot); int(slotOf(key)) != slot {
 			t.Fatalf("%q is in slot %d, not in %d", key, slotOf(key), slot)

@@ -23,9 +23,9 @@ func claimOf(tb testing.TB, name, key string, a sluice.Algorithm) driver.Claim {
 	return driver.Claim{Limit: l, Key: sluice.StringKey(key), Seq: 1, Want: 1}
 }
 
-// TestGrantFails: a claim is sent once, whatever fails, except to a server that does not have the
+// TestClaimsAreSentOnce: a claim is sent once, whatever fails, except to a server that does not have the
 // script. After an error, the outcome is unknown if the call may have reached the server.
-func TestGrantFails(t *testing.T) {
+func TestClaimsAreSentOnce(t *testing.T) {
 	broken := errors.New("broken")
 	for _, step := range []struct {
 		name        string

@@ -30,7 +30,7 @@ func packed(values ...any) string {
 }
 
 // The view of a set gives the decision of the script.
-func TestSetViews(t *testing.T) {
+func TestViewsOfSetsGiveTheDecision(t *testing.T) {
 	const now = 1_000_000_000
 	for _, row := range []struct {
 		limit *limit

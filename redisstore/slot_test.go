@@ -12,9 +12,9 @@ import (
 	"github.com/sluicehq/sluice/driver"
 )
 
-// TestSlotOf: the check value of CRC-16/XMODEM, and the rules of hash tags, as in
+// TestSlotsEqualTheSpecification: the check value of CRC-16/XMODEM, and the rules of hash tags, as in
 // the cluster specification.
-func TestSlotOf(t *testing.T) {
+func TestSlotsEqualTheSpecification(t *testing.T) {
 	for _, c := range []struct {
 		key  string
 		same string

@@ -12,9 +12,9 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// TestLaneDoubt is a table of what a server may do, and whether a call may still run in its
+// TestCallsInDoubtLeaveTheirGoroutine is a table of what a server may do, and whether a call may still run in its
 // caller's goroutine.
-func TestLaneDoubt(t *testing.T) {
+func TestCallsInDoubtLeaveTheirGoroutine(t *testing.T) {
 	const ms = time.Millisecond
 	denied := &redisstore.ServerError{Text: "NOSCRIPT"}
 	l := simpleLane()
@@ -89,8 +89,8 @@ func TestLaneIsBounded(t *testing.T) {
 	}
 }
 
-// TestFullApart is a call while all goroutines for calls are taken.
-func TestFullApart(t *testing.T) {
+// TestCallsPassWhileGoroutinesAreTaken is a call while all goroutines for calls are taken.
+func TestCallsPassWhileGoroutinesAreTaken(t *testing.T) {
 	c := &Client{lane: newLane()}
 	for range maxApart {
 		c.lane.apartOf(0) <- struct{}{}
@@ -103,8 +103,8 @@ func TestFullApart(t *testing.T) {
 	}
 }
 
-// TestApartOf: slots that are far apart, and calls without a slot, share no channel.
-func TestApartOf(t *testing.T) {
+// TestFarSlotsShareNoChannel: slots that are far apart, and calls without a slot, share no channel.
+func TestFarSlotsShareNoChannel(t *testing.T) {
 	l := newLane()
 	if l.apartOf(0) != l.apartOf(groupSlots-1) || l.apartOf(0) == l.apartOf(groupSlots) ||
 		l.apartOf(16383) == l.apartOf(16384) || l.apartOf(16384) != l.apartOf(1<<15) {

@@ -54,8 +54,8 @@ func TestSlowAnswerCounts(t *testing.T) {
 	})
 }
 
-// TestErrorEnds checks that a caller ends with its first error.
-func TestErrorEnds(t *testing.T) {
+// TestCallersEndWithTheirFirstError checks that a caller ends with its first error.
+func TestCallersEndWithTheirFirstError(t *testing.T) {
 	t.Parallel()
 	wrong := errors.New("wrong")
 	r, err := Run(3, 0, time.Hour, func(int) func() error { return func() error { return wrong } })

@@ -91,7 +91,7 @@ func TestPlotIsXML(t *testing.T) {
 }
 
 // The top of an axis is a round number that is not below the value.
-func TestRoundUp(t *testing.T) {
+func TestAxesEndAtRoundNumbers(t *testing.T) {
 	for v, want := range map[float64]float64{1000: 1200, 8000: 8000, 8001: 12000, 39: 40, 41: 80} {
 		if got := roundUp(v); got != want {
 			t.Errorf("%v: got %v, want %v", v, got, want)

@@ -136,8 +136,8 @@ type limiterFunc func(key string) (bool, error)
 
 func (f limiterFunc) Take(_ context.Context, key string) (bool, error) { return f(key) }
 
-// TestTurnCounts checks that a turn counts only what happens after the warm-up.
-func TestTurnCounts(t *testing.T) {
+// TestTurnsCountAfterTheWarmUp checks that a turn counts only what happens after the warm-up.
+func TestTurnsCountAfterTheWarmUp(t *testing.T) {
 	const admitted, denied, failed = "admitted", "denied", "failed"
 	taken := map[string]int{} // by the one caller
 	l := newLoad(limiterFunc(func(key string) (bool, error) {

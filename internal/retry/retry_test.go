@@ -38,7 +38,7 @@ func TestLaterRepeatsUntilDone(t *testing.T) {
 }
 
 // An attempt is not repeated after its time, and gives its room to another one.
-func TestLaterEnds(t *testing.T) {
+func TestAttemptsEndWithTheirTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := retry.Later{Most: 2, First: time.Second, Last: time.Second}
 		var attempts atomic.Int64

@@ -259,7 +259,7 @@ func TestValidateChanged(t *testing.T) {
 }
 
 // A file that does not exist is an error, which errors.Is finds.
-func TestLoadMissing(t *testing.T) {
+func TestMissingFilesAreErrors(t *testing.T) {
 	if _, err := Load(filepath.Join(t.TempDir(), "none.yaml")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("Load = %v", err)
 	}

@@ -39,8 +39,8 @@ func TestManyDescriptors(t *testing.T) {
 	}
 }
 
-// TestTooLarge checks that errors about large files have their true size.
-func TestTooLarge(t *testing.T) {
+// TestErrorsHaveTheSizeOfLargeFiles checks that errors about large files have their true size.
+func TestErrorsHaveTheSizeOfLargeFiles(t *testing.T) {
 	const size = reader.MaxFileSize + 12345
 	dir := t.TempDir()
 	name := filepath.Join(dir, "large.yaml")

@@ -100,7 +100,7 @@ func TestOptionalFunctions(t *testing.T) {
 }
 
 // Without a decider or a gate there is an error.
-func TestRequiredOptions(t *testing.T) {
+func TestDeciderAndGateAreRequired(t *testing.T) {
 	all := deciding(t)
 	for _, o := range []gateway.Options{{}, {Decider: all.Decider}, {Gate: all.Gate}} {
 		if _, err := gateway.New(o); err == nil {

@@ -74,7 +74,7 @@ func (a *answering) want(answers ...string) {
 }
 
 // Questions about one key are decided in their order, by one call if the store is one server.
-func TestOneKey(t *testing.T) {
+func TestOneKeyIsDecidedInOrder(t *testing.T) {
 	for _, sharded := range []bool{false, true} {
 		store := newDistant(t)
 		a := begin(t, store, sharded)
@@ -269,7 +269,7 @@ func TestAPanicKeepsNoOthersFromAnswers(t *testing.T) {
 }
 
 // A store that decides all requests by itself needs no pipeline.
-func TestNoPipeline(t *testing.T) {
+func TestCompleteStoresNeedNoPipeline(t *testing.T) {
 	store, err := memory.New(memory.Options{})
 	if err != nil {
 		t.Fatal(err)

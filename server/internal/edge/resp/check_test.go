@@ -18,7 +18,7 @@ const rules = `rules:
 `
 
 // SLUICE.CHECK decides by a rule, and replies in the form of the protocol's version.
-func TestCheckCommand(t *testing.T) {
+func TestCheckDecidesByARule(t *testing.T) {
 	t.Parallel()
 	const (
 		fine    = "{allowed:1 action:allow capacity:3 remaining:2 retry_after_ms:-1 reset_after_ms:20000 delay_ms:0 reason:}"
@@ -104,7 +104,7 @@ func TestThrottleIsNoRule(t *testing.T) {
 }
 
 // Metrics, logs and pressure get each verdict, and no peek.
-func TestCheckVerdicts(t *testing.T) {
+func TestObserversGetVerdictsOfCheck(t *testing.T) {
 	t.Parallel()
 	s := serve(t, rules, nil)
 	to := s.dial()

@@ -99,7 +99,7 @@ func TestThrottleAsRedisCell(t *testing.T) {
 }
 
 // A CL.THROTTLE with wrong arguments gets the error of redis-cell.
-func TestThrottleErrors(t *testing.T) {
+func TestThrottleErrorsEqualRedisCell(t *testing.T) {
 	t.Parallel()
 	s := serve(t, noRules, nil)
 	to := s.dial()
@@ -345,7 +345,7 @@ func TestFloodOfNumbers(t *testing.T) {
 }
 
 // Metrics, logs and pressure get each verdict of CL.THROTTLE, and no look.
-func TestThrottleVerdicts(t *testing.T) {
+func TestObserversGetVerdictsOfThrottle(t *testing.T) {
 	t.Parallel()
 	s := serve(t, noRules, nil)
 	to := s.dial()

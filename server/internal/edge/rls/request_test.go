@@ -118,8 +118,8 @@ func TestMergedOverride(t *testing.T) {
 	}
 }
 
-// TestCallsForget checks that a call that is used again has nothing of its last request.
-func TestCallsForget(t *testing.T) {
+// TestReusedCallsHaveNothingOfBefore checks that a call that is used again has nothing of its last request.
+func TestReusedCallsHaveNothingOfBefore(t *testing.T) {
 	c := &call{}
 	for _, b := range samples(t) {
 		_ = c.UnmarshalWire(b) // some are malformed

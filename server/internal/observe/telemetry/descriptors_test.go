@@ -94,8 +94,8 @@ sluice_descriptor_within_limit_total{descriptor="user",domain="edge",rule="user"
 	}
 }
 
-// TestNearLimit counts hits beyond a part of the limit.
-func TestNearLimit(t *testing.T) {
+// TestHitsNearTheLimitAreCounted counts hits beyond a part of the limit.
+func TestHitsNearTheLimitAreCounted(t *testing.T) {
 	for near, want := range map[float64]string{0.29: "71", 0.5: "50", 0.999: "1", 1: ""} {
 		m, _, call := descriptorMetrics(t, near, ofUser("user", 100, descriptors.PatternEntry{Key: "user"}))
 		for range 100 {

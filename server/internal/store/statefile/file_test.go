@@ -134,8 +134,8 @@ func TestSomebodyElseChangesTheFile(t *testing.T) {
 	}
 }
 
-// TestOneOwner: a second server cannot have the file, also by a link. The lock ends with the first.
-func TestOneOwner(t *testing.T) {
+// TestAFileHasOneOwner: a second server cannot have the file, also by a link. The lock ends with the first.
+func TestAFileHasOneOwner(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "states"), filepath.Join(dir, "link")
 	f := open(t, path)
@@ -163,8 +163,8 @@ func TestOneOwner(t *testing.T) {
 	}
 }
 
-// TestSetAside keeps a file that cannot be used.
-func TestSetAside(t *testing.T) {
+// TestUnusableFilesAreSetAside keeps a file that cannot be used.
+func TestUnusableFilesAreSetAside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "states")
 	if err := os.WriteFile(path, []byte("other"), 0o600); err != nil {
 		t.Fatal(err)
