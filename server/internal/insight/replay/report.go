@@ -351,8 +351,9 @@ func (r *run) caveats(rep *Report) {
 			rep.Caveats = append(rep.Caveats, fmt.Sprintf(format, args...))
 		}
 	}
-	say(r.layout.Blur >= time.Second, "The log has whole seconds. Requests count as at the beginnings of their seconds, so %d clients may or may not be limited.", rep.Clients.Unclear)
-	say(r.layout.Ends, "The log has the times when requests ended, and no durations. Requests count as at their ends.")
+	say(r.layout.Blur >= time.Second, "The log has whole seconds. Requests count as at the beginnings of their seconds.")
+	say(rep.Clients.Unclear > 0, "Whether %d of the clients are limited depends on the fractions of the seconds.", rep.Clients.Unclear)
+	say(r.layout.Ends, "The log has no durations, and its times may be when requests ended. Requests count as at these times.")
 	say(r.layout.Has&logs.HasDuration == 0 && r.settles(), "The log has no durations. Costs that depend on the response were settled at once.")
 	say(rep.Log.Bad > 0, "%d lines are not of the format, and were left out.", rep.Log.Bad)
 	say(rep.Log.Late > 0, "%d lines came later than --reorder allows; their requests count later than they were.", rep.Log.Late)
