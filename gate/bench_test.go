@@ -192,7 +192,7 @@ func BenchmarkPressure(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if p := g.Pressure("r"); p <= 0 {
-			b.Fatal(p)
+			b.Fatalf("the pressure is %v, want more than 0", p)
 		}
 	}
 }

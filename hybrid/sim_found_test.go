@@ -28,7 +28,7 @@ func TestSimulatedBurst(t *testing.T) {
 	s := byHand(t, sluice.TokenBucket{Rate: sluice.PerSecond(510), Burst: 723}, sluice.Hybrid{Sync: 20 * time.Millisecond, Life: 160 * time.Millisecond})
 	s.cost, s.load.shape = 4, boundaries
 	if _, problem := play(t, s, granttest.Correct, noTrick); problem != "" {
-		t.Error(problem)
+		t.Errorf("the burst breaks a promise: %s", problem)
 	}
 }
 
@@ -39,7 +39,7 @@ func TestSimulatedWindow(t *testing.T) {
 	s.weather.trip = 100 * time.Microsecond
 	for range 20 {
 		if _, problem := play(t, s, granttest.Correct, noTrick); problem != "" {
-			t.Fatal(problem)
+			t.Fatalf("the window breaks a promise: %s", problem)
 		}
 		s.seed++
 	}
@@ -53,7 +53,7 @@ func TestSimulatedCorrectionsAfterSetBack(t *testing.T) {
 	s.corrections, s.length, s.load.total = true, 900*time.Millisecond, 300
 	s.faults = []fault{{at: 100 * time.Millisecond, what: jump, long: -500 * time.Millisecond}}
 	if _, problem := play(t, s, granttest.Correct, noTrick); problem != "" {
-		t.Error(problem)
+		t.Errorf("the corrections break a promise: %s", problem)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestSimulatedLoweredNumbers(t *testing.T) {
 	s.other = byHand(t, sluice.TokenBucket{Rate: sluice.PerSecond(800)}, *s.limit.Hybrid()).limit
 	s.seed, s.nodes, s.others, s.length, s.load.total = 4, 3, 3, 2*time.Second, 1600 // seeds that 4 divides have a recovery
 	if _, problem := play(t, s, granttest.Correct, noTrick); problem != "" {
-		t.Error(problem)
+		t.Errorf("the lowered numbers break a promise: %s", problem)
 	}
 	if _, problem := play(t, s, granttest.BooksAnew, noTrick); problem == "" {
 		t.Errorf("nobody notices that a server %v", granttest.BooksAnew)

@@ -79,7 +79,7 @@ func TestSimulation(t *testing.T) {
 		total.refunded += w.refunded
 	}
 	if len(bad) > 0 {
-		t.Fatal(smallest(t, bad[0]))
+		t.Fatalf("the smallest scenario that breaks a promise: %s", smallest(t, bad[0]))
 	}
 	t.Logf("%d units admitted, %d of them locally, %d refunded, %d requests denied, %d batches decided locally",
 		total.admitted, total.locals, total.refunded, total.denied, total.batches)

@@ -56,7 +56,7 @@ func BenchmarkDecide(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					if v := p.Decide(b.Context(), store, a); len(v.Results) != 3 || !v.Allowed() {
-						b.Fatal(v.String())
+						b.Fatalf("want three results that allow, got %s", v.String())
 					}
 				}
 			})
@@ -105,7 +105,7 @@ func BenchmarkDescriptors(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if v := d.DecideDescriptors(b.Context(), "d", q); !v.Allowed() {
-					b.Fatal(v.String())
+					b.Fatalf("the call was denied: %s", v.String())
 				}
 			}
 		})

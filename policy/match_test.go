@@ -284,7 +284,7 @@ func BenchmarkMatch(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					if v := p.Decide(b.Context(), store, &kind.a); len(v.Results) != 1 {
-						b.Fatal(v.String())
+						b.Fatalf("want one result, got %s", v.String())
 					}
 				}
 			})
@@ -306,7 +306,7 @@ func BenchmarkNetworks(b *testing.B) {
 				i += 0x9e3779b1
 				a := policy.Attributes{ClientIP: netip.AddrFrom4([4]byte{200, byte(i >> 24), byte(i >> 16), 200})}
 				if v := p.Decide(b.Context(), store, &a); v.Reason == sluice.ReasonListed {
-					b.Fatal(v.String())
+					b.Fatalf("an address beside the networks is listed: %s", v.String())
 				}
 			}
 		})

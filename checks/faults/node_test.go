@@ -220,7 +220,7 @@ func repeatHang(t *testing.T, cluster *redistest.Cluster, s sluice.Store, calm f
 			continue
 		}
 		for _, p := range problems {
-			t.Error(p)
+			t.Errorf("while a master hangs: %s", p)
 		}
 		t.Logf("late by %v at most", l.late)
 		return

@@ -182,7 +182,7 @@ func (c *crew) bounded(all [][]fleet.Spend, shown serverTime) {
 		text := fmt.Sprintf("%s: the worst %v had %d units, the bound is %.1f",
 			terms.Name, time.Duration(e.To-e.From).Round(time.Microsecond), e.Units, e.Most)
 		if e.Over() > tolerance {
-			c.Error(text)
+			c.Errorf("more units than the bound: %s", text)
 		} else {
 			c.Log(text)
 		}
@@ -259,7 +259,7 @@ func (c *crew) recovers(healed int64) {
 			case float64(units) >= least:
 				delete(open, terms.Name)
 			case failed[terms.Name]:
-				c.Error(text)
+				c.Errorf("the limit is not used up again: %s", text)
 				delete(open, terms.Name)
 			default:
 				failed[terms.Name] = true

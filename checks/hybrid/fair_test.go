@@ -60,7 +60,7 @@ func TestProcessesShareFairly(t *testing.T) {
 			break
 		}
 		if attempt == 3 { // a busy machine disturbs an observation
-			t.Error(unfair)
+			t.Errorf("the shares are not fair: %s", unfair)
 			break
 		}
 		t.Log(unfair)

@@ -61,7 +61,7 @@ func exactProcessesShare(t *testing.T) {
 			break
 		}
 		if attempt == 3 { // a busy machine disturbs an observation
-			t.Error(unfair)
+			t.Errorf("the shares are not equal: %s", unfair)
 			break
 		}
 		t.Log(unfair)

@@ -125,7 +125,7 @@ func (e *example) run(s *step) bool {
 		defer mu.Unlock()
 		got[status]++
 		if problem != "" {
-			e.t.Error(problem)
+			e.t.Errorf("the answer breaks the example's promise: %s", problem)
 			ok = false
 		}
 	}

@@ -384,7 +384,7 @@ func (s search) correct(t *testing.T) {
 	t.Helper()
 	states, problem := s.run()
 	if problem != "" {
-		t.Error(problem)
+		t.Errorf("the search found a state that breaks a promise: %s", problem)
 	}
 	t.Logf("%s: %d states", s.name, states)
 }

@@ -54,8 +54,8 @@ func check(repository fs.FS, wordless map[string]int) (findings []string, err er
 			}
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
-			if c, ok := n.(*ast.CallExpr); ok && isWordless(c) {
-				mute[path.Dir(name)] = append(mute[path.Dir(name)], set.Position(c.Pos()).String())
+			if s, ok := n.(*ast.ExprStmt); ok && isWordless(s) {
+				mute[path.Dir(name)] = append(mute[path.Dir(name)], set.Position(s.Pos()).String())
 			}
 			return true
 		})
@@ -95,19 +95,48 @@ func words(name string) (n int) {
 // verbs matches the verbs of a format.
 var verbs = regexp.MustCompile(`%[-+# 0]*[0-9.*]*[a-zA-Z%]`)
 
-// isWordless reports whether a call fails a test with a format of verbs only.
-func isWordless(c *ast.CallExpr) bool {
+// isWordless reports whether a statement fails a test with values only: with a format of verbs, or with values and no error.
+func isWordless(s *ast.ExprStmt) bool {
+	c, ok := s.X.(*ast.CallExpr)
+	if !ok || len(c.Args) == 0 {
+		return false
+	}
 	f, ok := c.Fun.(*ast.SelectorExpr)
-	if !ok || f.Sel.Name != "Errorf" && f.Sel.Name != "Fatalf" || len(c.Args) == 0 {
+	if !ok {
 		return false
 	}
-	if x, ok := f.X.(*ast.Ident); ok && x.Name == "fmt" {
-		return false // it makes an error
+	switch f.Sel.Name {
+	case "Errorf", "Fatalf":
+		return isText(c.Args[0]) && !hasWords(c.Args[0])
+	case "Error", "Fatal":
+		return !slices.ContainsFunc(c.Args, hasWords)
 	}
-	l, ok := c.Args[0].(*ast.BasicLit)
-	if !ok || l.Kind != token.STRING {
-		return false
-	}
-	format, err := strconv.Unquote(l.Value)
-	return err == nil && !strings.ContainsFunc(verbs.ReplaceAllString(format, ""), unicode.IsLetter)
+	return false
+}
+
+// isText reports whether an expression is the literal of a string.
+func isText(x ast.Expr) bool {
+	l, ok := x.(*ast.BasicLit)
+	return ok && l.Kind == token.STRING
+}
+
+// hasWords reports whether an expression has a text with a letter beside its verbs, or the name of an error, which has words.
+func hasWords(x ast.Expr) (has bool) {
+	ast.Inspect(x, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.BasicLit:
+			has = has || isText(n) && strings.ContainsFunc(verbs.ReplaceAllString(unquoted(n.Value), ""), unicode.IsLetter)
+		case *ast.Ident:
+			name := strings.ToLower(n.Name)
+			has = has || strings.HasSuffix(name, "err") || strings.HasSuffix(name, "error")
+		}
+		return true
+	})
+	return has
+}
+
+// unquoted returns the text of a literal.
+func unquoted(literal string) string {
+	text, _ := strconv.Unquote(literal)
+	return text
 }
