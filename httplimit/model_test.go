@@ -180,6 +180,8 @@ func TestModelRequests(t *testing.T) {
 		"two formats":               {post("/v1/embeddings/..%2fchat%2fcompletions", "", plain), 200, 46},
 		"two formats, resolved":     {post("/v1/messages%2f..%2f..%2fv1/responses/x/%2e%2e", "", plain), 200, 46},
 		"resolved to another":       {post("/v1/chat/completions/%2e%2e/%2e%2e/embeddings", "", plain), 200, 46},
+		"empty segment":             {post("/v1/chat//completions", "", plain), 400, 0},
+		"parameters of a segment":   {post("/v1/embeddings;/chat/completions", "", plain), 400, 0},
 		"unknown path":              {post("/v1/other", "", plain), 200, 8 + 100},
 		"unknown path, no JSON":     {post("/v1/other", "", "a=b&c"), 400, 0}, // the service refuses it
 		"no body":                   {"POST " + chat + " HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", 400, 0},

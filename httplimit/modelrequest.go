@@ -274,7 +274,7 @@ func formatOf(given string, u *url.URL) (f modelusage.Format, at string, err err
 		return other, plain, nil
 	case other != f && other != modelusage.Unknown:
 		return f, at, &policy.AttributeError{
-			Attribute: "path", Problem: fmt.Sprintf("is of the format %v, and resolved it is of the format %v", f, other), Remedy: "send the path without dots and encoded slashes",
+			Attribute: "path", Problem: fmt.Sprintf("is of the format %v, and resolved it is of the format %v", f, other), Remedy: "send the path without dots, semicolons, and empty or encoded segments",
 		}
 	}
 	return f, at, nil

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -183,5 +184,41 @@ func TestDenialsOfModelsKeepTheConnection(t *testing.T) {
 		if res.StatusCode != want || res.Close {
 			t.Errorf("call %d gets status %d, not %d; the connection ends: %v", i, res.StatusCode, want, res.Close)
 		}
+	}
+}
+
+// TestModelsPage runs the first configuration of docs/models.md in front of a service of each format.
+func TestModelsPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/models.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```yaml\nversion: 1\nupstream: {url: https://api.openai.com, preserve_host: false}\n")
+	rules, _, found := strings.Cut(rest, "```")
+	if !found {
+		t.Fatal("the page begins with another configuration")
+	}
+	r, service := startModels(t, "\n"+rules)
+	var want int64
+	for _, path := range append(modeltest.Formats, "/v1/embeddings") {
+		body := `{"model":"a","max_tokens":10,"max_output_tokens":10,"input":"some text"}`
+		status, text := r.send(Proxy, http.MethodPost, path, body, "X-Tenant", "acme", modeltest.Output, "7")
+		if want += modeltest.InputOf(body) + 7; status.StatusCode != http.StatusOK {
+			t.Errorf("%s: status %d: %s", path, status.StatusCode, text)
+		}
+	}
+	if status, _ := r.send(Proxy, http.MethodPost, modeltest.Formats[0], "{}"); status.StatusCode != http.StatusBadRequest {
+		t.Errorf("a call without a tenant gets status %d", status.StatusCode)
+	}
+	for format, calls := range map[string]string{
+		"openai-chat": "2", "openai-completions": "1", "openai-responses": "1", "openai-embeddings": "1", "anthropic-messages": "1", "gemini": "2",
+	} {
+		if got := r.figure(`sluice_model_answers_total{end="reported",format="` + format + `"}`); got != calls {
+			t.Errorf("%s: %s answers reported their usage, not %s", format, got, calls)
+		}
+	}
+	if billed, _ := service.Billed(); billed != want {
+		t.Errorf("the service billed %d tokens, not %d", billed, want)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // TestDocumentedConfigurationsAreValid reads each YAML block of the server's pages.
 func TestDocumentedConfigurationsAreValid(t *testing.T) {
-	for _, page := range []string{"docs/server.md", "docs/redis.md", "docs/gateways.md"} {
+	for _, page := range []string{"docs/server.md", "docs/redis.md", "docs/gateways.md", "docs/models.md"} {
 		text, err := os.ReadFile("../../../" + page)
 		if err != nil {
 			t.Fatal(err)
