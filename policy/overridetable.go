@@ -123,7 +123,8 @@ func (o *ruleOverrides) drop(x *terms) {
 func (t *OverrideTable) Remove(rule string, key sluice.Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.of(rule).remove(keys.NewID(key))
+	o := t.rules[rule]
+	return o != nil && o.remove(keys.NewID(key))
 }
 
 func (o *ruleOverrides) remove(id keys.ID) bool {
@@ -212,7 +213,13 @@ func (t *OverrideTable) Page(rule, prefix string, after sluice.Key, most int) []
 		slices.SortFunc(page, order)
 		page = page[:min(len(page), most)]
 	}
-	t.get(rule).table.Each(func(id keys.ID, _ *terms, _ uint32) {
+	t.mu.Lock()
+	o := t.rules[rule]
+	t.mu.Unlock()
+	if o == nil {
+		return nil // a name that somebody looks for takes no memory
+	}
+	o.table.Each(func(id keys.ID, _ *terms, _ uint32) {
 		k := id.Key()
 		if prefix != "" && !slices.ContainsFunc(k.Parts(), func(part string) bool { return strings.HasPrefix(part, prefix) }) || after != (sluice.Key{}) && order(k, after) <= 0 {
 			return

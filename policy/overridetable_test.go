@@ -211,6 +211,9 @@ func TestPagesOfOverrides(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if page := table.Page("s", "", sluice.Key{}, 10); len(page) > 0 || table.Remove("s", sluice.Key{}) {
+		t.Errorf("a rule without overrides has %d", len(page))
+	}
 	for prefix, want := range map[string]int{"": 2500, "t1": 1 + 10 + 100 + 1000, "t249": 11, "x": 0, "v1": 2500} {
 		seen, after := map[sluice.Key]bool{}, sluice.Key{}
 		for {

@@ -157,4 +157,29 @@ var ofServers = []mutation{
 		"			if removal.Of(name) == removal.Stays {", "			if removal.Of(name) == removal.Stays || name != \"\" {",
 		"server/internal/edge/proxy TestStripsTrailers",
 	},
+	{
+		"an override by call comes before the overrides of the file", "policy/scratch.go",
+		"	if r.byCall != nil && !r.byCall.table.IsEmpty() && !q.fixed() && s.overrideByCall(q) {", "	if r.byCall != nil && r.overrides.IsEmpty() && !q.fixed() && s.overrideByCall(q) {",
+		"policy TestOverridesByCallComeBeforeTheFile",
+	},
+	{
+		"the journal of overrides keeps what was answered", "server/internal/store/overrides/journal.go",
+		"		if j.all[r.Name] = r.Text; r.Removed {\n			delete(j.all, r.Name)\n		}\n	}\n	j.book", "		j.all[r.Name] = r.Text\n	}\n	j.book",
+		"server/internal/store/overrides TestJournalKeepsWhatWasAnswered",
+	},
+	{
+		"a journal that is damaged is set aside", "server/internal/store/overrides/journal.go",
+		"		if crc32.ChecksumIEEE(content) != binary.LittleEndian.Uint32(head[4:]) || ", "		if ",
+		"server/internal/store/overrides TestJournalsAfterACrash",
+	},
+	{
+		"all overrides are read again after a loss of data", "redisstore/scripts/records_since.lua",
+		"from < floor or from > last)", "from < floor)",
+		"checks/decisions TestRecordsAreReadAgainAfterALoss",
+	},
+	{
+		"a wrong override of a batch changes nothing", "server/internal/edge/api/override.go",
+		"p == nil && twice {", "p == nil && twice && false {",
+		"server/internal/app TestWrongOverridesChangeNothing",
+	},
 }

@@ -75,12 +75,15 @@ func TestJournalKeepsWhatWasAnswered(t *testing.T) {
 		b, log := openLocal(t, path)
 		for range random.IntN(20) {
 			var batch []Override
+			var were []bool
 			seen := map[string]bool{}
 			for range 1 + random.IntN(3) {
 				key := fmt.Sprint("k", random.IntN(15))
 				if seen[key] {
 					continue
 				}
+				_, was := truth[key]
+				were = append(were, was)
 				if seen[key] = true; random.IntN(3) == 0 {
 					batch = append(batch, unset(key))
 					delete(truth, key)
@@ -89,7 +92,9 @@ func TestJournalKeepsWhatWasAnswered(t *testing.T) {
 					truth[key] = batch[len(batch)-1].Terms
 				}
 			}
-			change(t, b, batch...)
+			if found := change(t, b, batch...); found != fmt.Sprint(were) {
+				t.Fatalf("round %d: the changes found %s, want %v", round, found, were)
+			}
 		}
 		var want []string
 		for i := range 15 {

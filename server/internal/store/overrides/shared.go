@@ -56,7 +56,7 @@ func (s *shared) follow(ctx context.Context, b *Book) error {
 	if err == nil && (again || s.doubtful) {
 		err = s.all(ctx, b)
 	}
-	s.doubtful = err != nil
+	s.doubtful = err != nil && ctx.Err() == nil // at the end of the caller's patience, the rest is read later
 	return err
 }
 
