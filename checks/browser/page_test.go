@@ -1,11 +1,14 @@
 package browser
 
 import (
+	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +21,18 @@ import (
 // denied is an expression for the number of denials of a rule that the page shows, with its decimal digits only.
 func denied(rule string) string {
 	return fmt.Sprintf(`(document.querySelector('#rules tr[data-id=%q]')?.cells[7].textContent ?? "").replaceAll(",", "")`, rule)
+}
+
+var picture = flag.String("picture", "", "`FILE` for the picture of README.md, after five minutes of traffic")
+
+// takePicture makes the picture of README.md.
+func takePicture(t *testing.T, b *tab) {
+	t.Helper()
+	<-time.After(5 * time.Minute) // the chart needs a past
+	b.run(chromedp.EmulateViewport(1280, 1010))
+	if err := os.WriteFile(*picture, b.shoot("picture.png", false), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestThePage opens the page over a busy server: it answers who is limited, its numbers equal the metrics, hostile keys
@@ -33,6 +48,9 @@ func TestThePage(t *testing.T) {
 		t.Errorf("keys are shown before anybody wants to see them: %q", text)
 	}
 	b.shoot("masked.png", true)
+	if *picture != "" {
+		takePicture(t, b)
+	}
 
 	stop()
 	numbers := metrics(t, s)
@@ -148,4 +166,30 @@ func TestThePageBehindAProxy(t *testing.T) {
 		t.Errorf("a server that is gone was shown after %v", took)
 	}
 	b.shoot("gone.png", false)
+}
+
+// TestThePageNeedsTheToken signs in with the admin token, and stays signed in until the tab is closed.
+func TestThePageNeedsTheToken(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("the-admin-token-of-this-test"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := server(t, "--admin-token-file", token)
+	b := open(t, s.URLs["admin"]+"/ui/", 1280, 900)
+	b.until("the page requests the token", `document.querySelector("#question-dialog").open && document.activeElement.id === "token"`)
+	if rows := eval[int](b, `document.querySelectorAll("tbody tr").length`); rows > 0 {
+		t.Errorf("without a token, the page has %d rows", rows)
+	}
+	b.run(chromedp.KeyEvent("a-wrong-token" + kb.Enter))
+	b.until("a wrong token is refused", `document.querySelector("#question-dialog").open && document.querySelector("#token").value === ""`)
+	b.run(chromedp.KeyEvent("the-admin-token-of-this-test" + kb.Enter))
+	b.until("the page is live", `document.querySelector("#status").textContent === "live" && document.querySelectorAll("#rules tbody tr").length === 5`)
+	b.run(chromedp.Reload())
+	b.until("the page is live again", `document.querySelector("#status").textContent === "live" && !document.querySelector("#question-dialog").open`)
+	b.shoot("token.png", false)
+	for _, mistake := range b.console() {
+		if !strings.Contains(mistake, "401 (Unauthorized)") { // of the calls without the token
+			t.Errorf("the console has %q", mistake)
+		}
+	}
 }

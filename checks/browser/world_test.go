@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"os/exec"
@@ -55,14 +56,14 @@ rules:
 // hostile is a key that would run if the page took it as HTML.
 const hostile = `<script>alert(1)</script>`
 
-// server runs sluice with the policy.
-func server(t *testing.T) *process.Sluice {
+// server runs sluice with the policy, and further arguments.
+func server(t *testing.T, args ...string) *process.Sluice {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
 	if err := os.WriteFile(file, []byte(policy), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return process.StartSluice(t, exec.Command(process.Program(), "serve", file), 2) //nolint:noctx // it ends with the test
+	return process.StartSluice(t, exec.Command(process.Program(), append([]string{"serve", file}, args...)...), 2) //nolint:noctx // it ends with the test
 }
 
 // request is a request as the decision API reads it.
@@ -84,7 +85,7 @@ func step(i int) []request {
 		{"GET", "/export", address(1), nil},
 		{"GET", "/", address(i % 250), nil},
 	}
-	for n := range 6 {
+	for n := range 6 + int(4*math.Sin(float64(i)/300)) {
 		requests = append(requests, request{"GET", "/api/items", address(n), map[string]string{"X-User": fmt.Sprint("user-", (i+n)%40)}})
 	}
 	return append(requests,

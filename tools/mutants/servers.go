@@ -182,4 +182,29 @@ var ofServers = []mutation{
 		"p == nil && twice {", "p == nil && twice && false {",
 		"server/internal/app TestWrongOverridesChangeNothing",
 	},
+	{
+		"the page masks keys", "server/internal/app/dashboard.go",
+		"		l.Keys[i].Key = nil\n", "",
+		"server/internal/app TestTheDashboardIsTheMetrics",
+	},
+	{
+		"a key is shown only after its record", "server/internal/edge/dashboard/act.go",
+		"q.Rule, q.Digest); err != nil {", "q.Rule, q.Digest); err != nil && key == nil {",
+		"server/internal/edge/dashboard TestCallsOfThePage",
+	},
+	{
+		"open pages are bounded", "server/internal/edge/dashboard/dashboard.go",
+		"make(chan struct{}, mostStreams)", "make(chan struct{}, 2*mostStreams)",
+		"server/internal/edge/dashboard TestStreams",
+	},
+	{
+		"a page that nobody reads ends", "server/internal/edge/dashboard/stream.go",
+		"time.Now().Add(unread)", "time.Now().Add(1000 * unread)",
+		"server/internal/edge/dashboard TestAStreamThatNobodyReads",
+	},
+	{
+		"no count of denials is too low", "server/internal/observe/live/counters.go",
+		"id.key, id.digest, k.Denials, now", "id.key, id.digest, 0, now",
+		"server/internal/observe/live TestDenialsAreBracketed",
+	},
 }

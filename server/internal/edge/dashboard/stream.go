@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -35,8 +36,14 @@ type frames struct {
 type frame struct {
 	mu   sync.Mutex // held while the frame is made
 	at   time.Time
-	text []byte
+	text []byte // as an event
 }
+
+// The beginning and the end of an event.
+const (
+	eventBegin = "data: "
+	eventEnd   = "\n\n"
+)
 
 // get returns a frame that is fresh. The rule is a known one, so the frames are bounded.
 func (f *frames) get(ctx context.Context, rule string) ([]byte, error) {
@@ -68,7 +75,7 @@ func (f *frames) get(ctx context.Context, rule string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dashboard: %w", err)
 	}
-	text = append(text, '\n') // streams share it, so it does not change from here on
+	text = slices.Concat([]byte(eventBegin), text, []byte(eventEnd)) // streams share it, so it does not change from here on
 	one.at, one.text = time.Now(), text
 	return text, nil
 }
@@ -85,7 +92,7 @@ func (d *Dashboard) live(w http.ResponseWriter, r *http.Request) *wire.Problem {
 	}
 	if !strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(text) // the client may be gone
+		_, _ = w.Write(text[len(eventBegin) : len(text)-1]) // the client may be gone
 		return nil
 	}
 	select {
@@ -113,7 +120,7 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request, rule string, 
 		if err := to.SetWriteDeadline(time.Now().Add(unread)); err != nil {
 			return
 		}
-		if _, err := fmt.Fprintf(w, "data: %s\n", text); err != nil {
+		if _, err := w.Write(text); err != nil {
 			return
 		}
 		if err := to.Flush(); err != nil {

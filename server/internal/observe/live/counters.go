@@ -1,7 +1,7 @@
 package live
 
 import (
-	"container/heap"
+	"time"
 
 	"github.com/sluicehq/sluice"
 )
@@ -27,35 +27,8 @@ type counter struct {
 // So a key with more than one of 512 denials has a counter, and no count is too low.
 type counters struct {
 	byKey map[keyID]*counter
-	least leastFirst
+	least []*counter // a heap: the fewest denials first; of equal counts, the oldest denial
 }
-
-// leastFirst is a heap of counters. Of equal counts, the oldest denial comes first.
-type leastFirst []*counter
-
-func (h leastFirst) Len() int { return len(h) }
-
-func (h leastFirst) Less(i, j int) bool {
-	if h[i].Denials != h[j].Denials {
-		return h[i].Denials < h[j].Denials
-	}
-	return h[i].Last.Before(h[j].Last)
-}
-
-func (h leastFirst) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].at, h[j].at = i, j
-}
-
-// Push adds a counter.
-func (h *leastFirst) Push(x any) {
-	c := x.(*counter)
-	c.at = len(*h)
-	*h = append(*h, c)
-}
-
-// Pop is not used: a counter is never removed.
-func (h *leastFirst) Pop() any { panic("live: counters are replaced, and not removed") }
 
 // missed is the most denials that a key without a counter may have.
 func (c *counters) missed() uint64 {
@@ -65,8 +38,8 @@ func (c *counters) missed() uint64 {
 	return c.least[0].Denials
 }
 
-// count counts a denial. The function keep returns the key with a text of its own.
-func (c *counters) count(id keyID, denied *DeniedKey, keep func(keyID) keyID) {
+// count counts a denial, and returns the counter. The function keep returns the key with a text of its own.
+func (c *counters) count(id keyID, now time.Time, keep func(keyID) keyID) *counter {
 	k := c.byKey[id]
 	switch {
 	case k != nil:
@@ -75,17 +48,59 @@ func (c *counters) count(id keyID, denied *DeniedKey, keep func(keyID) keyID) {
 			c.byKey = map[keyID]*counter{}
 		}
 		id = keep(id)
-		k = &counter{DeniedKey: DeniedKey{Rule: denied.Rule, Key: id.key, Digest: id.digest, First: denied.Last, Last: denied.Last}}
-		heap.Push(&c.least, k)
+		k = &counter{at: len(c.least)}
+		k.Key, k.Digest, k.First = id.key, id.digest, now
+		c.least = append(c.least, k)
+		c.rise(k)
 		c.byKey[id] = k
 	default:
 		k = c.least[0]
 		delete(c.byKey, keyID{k.Key, k.Digest})
 		id = keep(id)
-		k.Key, k.Digest, k.Error, k.First = id.key, id.digest, k.Denials, denied.Last
+		k.Key, k.Digest, k.Error, k.First = id.key, id.digest, k.Denials, now
 		c.byKey[id] = k
 	}
-	k.Limit, k.Role, k.Reason, k.Last = denied.Limit, denied.Role, denied.Reason, denied.Last
 	k.Denials++
-	heap.Fix(&c.least, k.at)
+	k.Last = now
+	c.sink(k)
+	return k
+}
+
+// before reports whether a counter is given to another key before another counter.
+func (k *counter) before(other *counter) bool {
+	return k.Denials < other.Denials || k.Denials == other.Denials && k.Last.Before(other.Last)
+}
+
+// rise moves a new counter up, which has no denial yet.
+func (c *counters) rise(k *counter) {
+	for k.at > 0 {
+		above := c.least[(k.at-1)/2]
+		if !k.before(above) {
+			return
+		}
+		c.swap(k, above)
+	}
+}
+
+// sink moves a counter down that has one more denial.
+func (c *counters) sink(k *counter) {
+	for {
+		below := 2*k.at + 1
+		if below >= len(c.least) {
+			return
+		}
+		if right := below + 1; right < len(c.least) && c.least[right].before(c.least[below]) {
+			below = right
+		}
+		next := c.least[below]
+		if !next.before(k) {
+			return
+		}
+		c.swap(k, next)
+	}
+}
+
+func (c *counters) swap(a, b *counter) {
+	c.least[a.at], c.least[b.at] = b, a
+	a.at, b.at = b.at, a.at
 }

@@ -2,6 +2,7 @@ package live
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -31,8 +32,8 @@ type DeniedKeys struct {
 	now         func() time.Time
 	uncounted   atomic.Uint64
 
-	mu    sync.RWMutex
-	rules map[string]*denying
+	rules atomic.Pointer[map[string]*denying] // never changed, but replaced
+	mu    sync.Mutex                          // held while it is replaced
 }
 
 // denying has the counters of a rule.
@@ -62,7 +63,9 @@ type DeniedKey struct {
 
 // NewDeniedKeys returns an empty DeniedKeys.
 func NewDeniedKeys(fingerprint func(sluice.Key) string) *DeniedKeys {
-	return &DeniedKeys{fingerprint: fingerprint, now: time.Now, rules: map[string]*denying{}}
+	d := &DeniedKeys{fingerprint: fingerprint, now: time.Now}
+	d.rules.Store(&map[string]*denying{})
+	return d
 }
 
 // Observe counts the keys that the limits of a verdict denied. Rules in shadow and advisory rules count too, with their Role.
@@ -92,9 +95,8 @@ func (d *DeniedKeys) add(m *policy.LimitResult) {
 	defer r.mu.Unlock()
 	r.turn(now)
 	r.last = now
-	r.now.count(id, &DeniedKey{
-		Rule: m.Rule.Name, Limit: m.Request.Limit.Name(), Role: m.Role, Reason: m.Decision.Reason, Last: now,
-	}, kept)
+	k := r.now.count(id, now, kept)
+	k.Rule, k.Limit, k.Role, k.Reason = m.Rule.Name, m.Request.Limit.Name(), m.Role, m.Decision.Reason
 }
 
 // kept returns the key with a text of its own. A part of a request's text would keep the whole text in memory.
@@ -117,30 +119,29 @@ func (r *denying) turn(now time.Time) {
 
 // of returns the counters of a rule; nil if too many other rules deny requests.
 func (d *DeniedKeys) of(rule string, now time.Time) *denying {
-	d.mu.RLock()
-	r := d.rules[rule]
-	d.mu.RUnlock()
-	if r != nil {
+	if r := (*d.rules.Load())[rule]; r != nil {
 		return r
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if r := d.rules[rule]; r != nil {
+	rules := maps.Clone(*d.rules.Load())
+	if r := rules[rule]; r != nil {
 		return r
 	}
-	if len(d.rules) == mostDenying && !d.drop(now.Add(-quiet)) {
+	if len(rules) == mostDenying && !drop(rules, now.Add(-quiet)) {
 		return nil
 	}
-	r = &denying{began: now, last: now}
-	d.rules[rule] = r
+	r := &denying{began: now, last: now}
+	rules[rule] = r
+	d.rules.Store(&rules)
 	return r
 }
 
 // drop drops the counters of the rule whose last denial is the oldest, if it is older than a time.
-func (d *DeniedKeys) drop(than time.Time) bool {
+func drop(rules map[string]*denying, than time.Time) bool {
 	found := false
 	var oldest string
-	for name, r := range d.rules {
+	for name, r := range rules {
 		r.mu.Lock()
 		last := r.last
 		r.mu.Unlock()
@@ -148,7 +149,7 @@ func (d *DeniedKeys) drop(than time.Time) bool {
 			oldest, than, found = name, last, true
 		}
 	}
-	delete(d.rules, oldest)
+	delete(rules, oldest)
 	return found
 }
 
@@ -179,13 +180,11 @@ func (d *DeniedKeys) Most(rule string, most int) (keys []DeniedKey, more bool) {
 // list returns up to most keys in an order.
 func (d *DeniedKeys) list(rule string, most int, order func(a, b *DeniedKey) int) (keys []DeniedKey, more bool) {
 	var rules []*denying
-	d.mu.RLock()
-	for name, r := range d.rules {
+	for name, r := range *d.rules.Load() {
 		if rule == "" || rule == name {
 			rules = append(rules, r)
 		}
 	}
-	d.mu.RUnlock()
 	now := d.now()
 	for _, r := range rules {
 		keys = append(keys, r.all(now)...)

@@ -49,7 +49,7 @@ func TestDenialsAreBracketed(t *testing.T) {
 					t.Fatalf("seed %d, after %d denials: key %s has %d denials, and %d with error %d are listed", seed, i+1, name, n, k.Denials, k.Error)
 				}
 			}
-			for w, counted := range []*counters{&d.rules["rule"].early, &d.rules["rule"].now} {
+			for w, counted := range []*counters{&(*d.rules.Load())["rule"].early, &(*d.rules.Load())["rule"].now} {
 				var all, sum uint64
 				for _, n := range exact[w] {
 					all += n

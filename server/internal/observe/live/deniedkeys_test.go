@@ -125,7 +125,7 @@ func TestDeniedKeysAreBounded(t *testing.T) {
 			d.Observe(deny("a", policy.RoleEnforced, "often"))
 		}
 	}
-	if n := len(d.rules["a"].now.byKey); n != mostCounters {
+	if n := len((*d.rules.Load())["a"].now.byKey); n != mostCounters {
 		t.Errorf("%d keys are counted", n)
 	}
 	if keys, more := d.Latest("a", 1); names(keys) != fmt.Sprint(20*mostCounters-1) || !more {

@@ -2,7 +2,8 @@
 import { $, clock, draw, make, names, number, rate, set } from "./words.js";
 
 // Outcomes are drawn from the bottom in this order.
-const order = ["allowed", "delayed", "marked", "degraded", "candidate_denied", "shadow_denied", "uncharged", "error", "denied"];
+const order = ["allowed", "delayed", "marked", "degraded", "shadow_denied", "uncharged", "error", "denied", "candidate_denied"];
+const beside = "candidate_denied"; // a line, because these requests have another outcome too
 const height = 208, left = 52, bottom = 20, top = 8;
 
 let shown = null; // the history that is drawn
@@ -21,11 +22,12 @@ function fold(h, from, most) {
     for (let i = from; i < h.steps; i++) folded[count - 1 - Math.floor((h.steps - 1 - i) / by)] += values[i];
     if (folded.some((n) => n)) figures[name] = folded;
   }
-  return { end: h.end_ms, step: h.step_ms * by, count, figures, rule: h.rule || "" };
+  return { end: h.end_ms, step: h.step_ms * by, count, figures, rule: h.rule || "", now: h.now };
 }
 
 // draws returns the history as the chart has it: its last minutes.
-export function show(history, minutes) {
+export function show(history, minutes, now) {
+  history.now = now;
   const from = Math.max(0, history.steps - Math.round(minutes * 60000 / history.step_ms));
   const missing = Math.round(minutes * 60000 / history.step_ms) - history.steps;
   if (missing > 0) { // the server is younger than the range
@@ -49,9 +51,11 @@ export function redraw() {
   if (!h) return;
   const width = Math.max(280, box.clientWidth), inner = width - left - 4, tall = height - bottom - top;
   const drawn = order.filter((name) => h.figures[name] && !hidden.has(name));
-  const seconds = h.step / 1000, sums = new Array(h.count).fill(0);
-  for (const name of drawn) h.figures[name].forEach((n, i) => { sums[i] += n / seconds; });
-  const most = nice(Math.max(1, ...sums));
+  const ends = Math.min(h.step, Math.max(1000, h.now - h.end + h.step)); // the last step still grows
+  const rates = Object.fromEntries(drawn.map((name) => [name, h.figures[name].map((n, i) => n * 1000 / (i < h.count - 1 ? h.step : ends))]));
+  const stacked = drawn.filter((name) => name !== beside), sums = new Array(h.count).fill(0);
+  for (const name of stacked) rates[name].forEach((n, i) => { sums[i] += n; });
+  const most = nice(Math.max(1, ...sums, ...rates[beside] || []));
   const x = (i) => (left + inner * i / h.count).toFixed(1), y = (n) => (top + tall * (1 - n / most)).toFixed(1);
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, height, "aria-hidden": "true" });
   for (const part of [0, 0.5, 1]) {
@@ -69,13 +73,17 @@ export function redraw() {
   const base = new Array(h.count).fill(0);
   for (const name of drawn) {
     let up = "", down = "";
-    h.figures[name].forEach((n, i) => {
-      const low = base[i], high = low + n / seconds;
+    rates[name].forEach((n, i) => {
+      const low = name === beside ? 0 : base[i], high = low + n;
+      if (name === beside) {
+        if (n) up += `M${x(i)},${y(n)}L${x(i + 1)},${y(n)}`;
+        return;
+      }
       base[i] = high;
       up += `L${x(i)},${y(high)}L${x(i + 1)},${y(high)}`;
       down = `L${x(i + 1)},${y(low)}L${x(i)},${y(low)}` + down;
     });
-    svg.append(draw("path", { class: "f-" + name, d: "M" + up.slice(1) + down + "Z" }));
+    svg.append(draw("path", name === beside ? { class: "beside", d: up } : { class: "f-" + name, d: "M" + up.slice(1) + down + "Z" }));
   }
   if (cursor >= 0) {
     const at = (+x(cursor) + +x(cursor + 1)) / 2;

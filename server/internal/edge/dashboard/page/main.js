@@ -9,7 +9,9 @@ const silence = 2500; // without a frame for so long, the server counts as gone
 
 // state is what the page shows. The view is in the address, so that a link keeps it.
 export const state = { view: { rule: "", range: "15m", paused: false }, frame: null, frames: [], words: null, revealed: new Map(), rates: new Map() };
-let seen = 0, stopped = null, historyAt = 0, asking = false;
+let failed = ""; // the error of the last button, for a few seconds
+let seen = 0, stopped = null, historyAt = 0;
+let access = "granted"; // asked: for the token; refused: by the user, who gives none
 
 function readAddress() {
   const given = new URLSearchParams(location.hash.slice(1));
@@ -66,7 +68,7 @@ function receive(frame) {
   state.frame = frame;
   state.frames.push({ at: frame.at_ms, totals: new Map(frame.rules.map((r) => [r.rule, r.totals])), denials: new Map(frame.keys.map((k) => [k.rule + "\0" + k.digest, k.denials])) });
   if (state.frames.length > 61) state.frames.shift();
-  trouble("");
+  trouble(failed);
   if (!state.words || state.words.policy !== frame.policy) refreshWords();
   if (frame.at_ms - historyAt > (state.frames.length < 12 ? 2000 : 10000) || frame.at_ms < historyAt) refreshHistory();
   renderFrame(state);
@@ -89,16 +91,16 @@ async function refreshHistory() {
     const query = new URLSearchParams({ span: ranges[range].span, ...(rule ? { rule } : {}) });
     const h = await server.call("../v1/history?" + query);
     if (rule !== state.view.rule || range !== state.view.range) return;
-    chart.show(h, ranges[range].minutes);
+    chart.show(h, ranges[range].minutes, state.frame ? state.frame.at_ms : h.end_ms);
     renderLegend(state);
   } catch { /* the stream shows that the server is gone */ }
 }
 
 function status() {
-  const s = $("status"), gone = !state.view.paused && Date.now() - seen > silence;
-  s.className = state.view.paused ? "" : gone ? "dead" : "live";
-  set(s, state.view.paused ? "paused at " + (seen ? clock(seen) : "–") : gone ? "no answer" : "live");
-  if (gone && !asking) trouble(seen ? `The server does not answer since ${clock(seen)}. This is what it said then.` : "The server does not answer.");
+  const s = $("status"), out = access !== "granted", gone = !out && !state.view.paused && Date.now() - seen > silence;
+  s.className = out || state.view.paused ? "" : gone ? "dead" : "live";
+  set(s, out ? "needs the admin token" : state.view.paused ? "paused at " + (seen ? clock(seen) : "–") : gone ? "no answer" : "live");
+  if (gone) trouble(seen ? `The server does not answer since ${clock(seen)}. This is what it said then.` : "The server does not answer.");
   document.title = (gone ? "✕ " : "") + (state.view.rule ? state.view.rule + " · " : "") + "Sluice";
 }
 
@@ -112,21 +114,23 @@ export function ask(question, yes, token) {
   set($("question"), question);
   set($("yes"), yes);
   $("token-label").hidden = !token;
-  const dialog = $("ask");
+  const dialog = $("question-dialog");
+  $("no").autofocus = !token; // Enter confirms nothing by mistake
   dialog.returnValue = "no";
   dialog.showModal();
   return new Promise((done) => dialog.addEventListener("close", () => done(dialog.returnValue === "yes"), { once: true }));
 }
 
 async function signIn() {
-  if (asking) return;
-  asking = true;
+  if (access === "asked") return;
+  access = "asked";
+  status();
   trouble("");
-  set($("status"), "needs the admin token");
   const yes = await ask("This server needs the admin token. The page keeps it until this tab is closed.", "Sign in", true);
-  asking = false;
   server.setToken(yes ? $("token").value.trim() : "");
   $("token").value = "";
+  access = yes ? "granted" : "refused";
+  seen = Date.now();
   if (yes) follow();
   else trouble("Without the admin token, the page shows nothing. Load it again to sign in.");
 }
@@ -136,7 +140,9 @@ export async function act(path, key) {
   try {
     return await server.call(path, { rule: key.rule, digest: key.digest });
   } catch (e) {
-    trouble(e.message);
+    failed = e.message;
+    trouble(failed);
+    setTimeout(() => { failed = ""; trouble(""); }, 8000);
     return null;
   }
 }
@@ -163,6 +169,7 @@ for (const [value, r] of Object.entries(ranges)) {
   b.addEventListener("click", () => look({ range: value }));
   $("ranges").append(b);
 }
+$("no").addEventListener("click", () => $("question-dialog").close("no"));
 $("pause").addEventListener("click", () => look({ paused: !state.view.paused }));
 $("all").addEventListener("click", () => look({ rule: "" }));
 $("reveal").addEventListener("click", () => { for (const b of document.querySelectorAll("button.show-key")) b.click(); });

@@ -1,0 +1,48 @@
+package observe
+
+import (
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/observe/accesslog"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
+	"github.com/sluicehq/sluice/server/internal/observe/tracing"
+)
+
+// BenchmarkObserve measures what counting a verdict costs: of an allowed request, and of a denied one.
+func BenchmarkObserve(b *testing.B) {
+	log, access, traces := telemetry.Default(), accesslog.Default(), tracing.Default()
+	log.Sample = 0
+	m := telemetry.NewMetrics("test")
+	d, err := Open(Options{
+		Log: &log, AccessLog: &access, Tracing: &traces, ClientIP: func(*http.Request) netip.Addr { return netip.Addr{} },
+		Trusted: func(*http.Request) bool { return false }, Logger: slog.New(slog.DiscardHandler), Metrics: m,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	rule := &policy.Rule{Name: "rule"}
+	m.SetRules([]*policy.Rule{rule})
+	observe := d.At("proxy")
+	for name, allowed := range map[string]bool{"allowed": true, "denied": false} {
+		v := &policy.Verdict{Rule: rule, Results: []policy.LimitResult{{
+			Rule:     rule,
+			Request:  sluice.Request{Limit: sluice.MustLimit("rule", sluice.TokenBucket{Rate: sluice.PerMinute(5)}), Key: sluice.StringKey("192.0.2.1"), Cost: 1},
+			Decision: sluice.Decision{Allowed: allowed},
+		}}}
+		if !allowed {
+			v.Action = policy.Deny
+		}
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				observe(nil, v, time.Microsecond)
+			}
+		})
+	}
+}
