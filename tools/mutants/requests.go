@@ -177,9 +177,4 @@ var ofRequests = []mutation{
 		"	case !p.sent || p.cancels:", "	case !p.sent:",
 		"server/internal/app TestLeavingCancels",
 	},
-	{
-		"a refused body that is whole does not end the connection", "server/internal/edge/proxy/stall.go",
-		"ok && b.Ended() {", "ok && b.Ended() && false {",
-		"server/internal/app TestDenialsOfModelsKeepTheConnection",
-	},
 }
