@@ -29,7 +29,7 @@ func (a *App) dashboard(pages map[string]http.Handler) {
 	d := dashboard.New(dashboard.Options{
 		Live: a.live, Rules: a.rulesInWords, Draining: a.ending,
 		Known:   func(rule string) bool { return rule == telemetry.NoRule || e.decider.Policy().Rule(rule) != nil },
-		History: e.decisions.History(), KeyOf: a.keyOf, Reset: e.api.Reset(), Unban: e.api.Bans(),
+		History: e.decisions.History(), KeyOf: a.keyOf, Reset: e.api.Reset(), Unban: e.api.Bans(), Override: e.api.Overrides(),
 		BeforeReveal: func(r *http.Request, rule, digest string) error {
 			c := audit.Change{Action: "reveal", Rules: []string{rule}, Key: digest, Status: http.StatusOK}
 			if err := a.audit.Begin(r, c); err != nil {

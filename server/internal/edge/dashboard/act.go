@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/sluicehq/sluice/server/internal/wire"
 )
@@ -20,6 +21,15 @@ type masked struct {
 type keyOfRule struct {
 	Rule string   `json:"rule"`
 	Key  []string `json:"key"`
+}
+
+// passing is an override of a key that lets all its requests pass for an hour.
+type passing struct {
+	keyOfRule
+
+	Unlimited bool   `json:"unlimited"`
+	ForMS     int64  `json:"for_ms"`
+	Note      string `json:"note"`
 }
 
 // mostBody bounds the body of a call, in bytes.
@@ -54,14 +64,21 @@ func (d *Dashboard) reveal(w http.ResponseWriter, r *http.Request) *wire.Problem
 	return nil
 }
 
+// plain and pass make the bodies of calls.
+func plain(k keyOfRule) any { return k }
+
+func pass(k keyOfRule) any {
+	return passing{keyOfRule: k, Unlimited: true, ForMS: time.Hour.Milliseconds(), Note: "by the page"}
+}
+
 // acting makes a call of the API about a key that the page does not show. The API records the call.
-func (d *Dashboard) acting(method string, call http.Handler) func(http.ResponseWriter, *http.Request) *wire.Problem {
+func (d *Dashboard) acting(method string, call http.Handler, body func(keyOfRule) any) func(http.ResponseWriter, *http.Request) *wire.Problem {
 	return func(w http.ResponseWriter, r *http.Request) *wire.Problem {
 		q, key, p := d.find(w, r)
 		if p != nil {
 			return p
 		}
-		text, err := json.Marshal(keyOfRule{q.Rule, key})
+		text, err := json.Marshal(body(keyOfRule{q.Rule, key}))
 		if err != nil {
 			return invalid("digest", "The key cannot be written.", "reset it by its values") // texts are always valid
 		}
@@ -69,7 +86,35 @@ func (d *Dashboard) acting(method string, call http.Handler) func(http.ResponseW
 		c.Method, c.Body, c.ContentLength = method, io.NopCloser(bytes.NewReader(text)), int64(len(text))
 		c.Header.Set("Content-Type", "application/json")
 		c.Header.Set("Content-Length", strconv.Itoa(len(text)))
-		call.ServeHTTP(w, c)
+		masking := &maskingWriter{ResponseWriter: w}
+		call.ServeHTTP(masking, c)
+		if masking.done {
+			_, _ = io.WriteString(w, "{\"done\":true}\n") // the client may be gone
+		}
 		return nil
 	}
+}
+
+// maskingWriter drops the answer of a call that succeeded, because it may have the key.
+type maskingWriter struct {
+	http.ResponseWriter
+
+	begun, done bool
+}
+
+// WriteHeader notes whether the call succeeded.
+func (w *maskingWriter) WriteHeader(status int) {
+	w.begun, w.done = true, status == http.StatusOK
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write drops an answer, and writes a problem.
+func (w *maskingWriter) Write(p []byte) (int, error) {
+	if !w.begun {
+		w.WriteHeader(http.StatusOK)
+	}
+	if w.done {
+		return len(p), nil
+	}
+	return w.ResponseWriter.Write(p)
 }

@@ -28,8 +28,8 @@ type Options struct {
 	KeyOf func(ctx context.Context, rule, digest string) []string
 	// BeforeReveal records that an operator is about to see a key. After an error, the key is not shown.
 	BeforeReveal func(r *http.Request, rule, digest string) error
-	// Reset and Unban are the calls of the API that change a key.
-	Reset, Unban http.Handler
+	// Reset, Unban and Override are the calls of the API that change a key.
+	Reset, Unban, Override http.Handler
 	// Draining is closed when streams should end.
 	Draining <-chan struct{}
 }
@@ -53,8 +53,9 @@ func (d *Dashboard) Calls() map[string]http.Handler {
 		"/v1/rules":   only(http.MethodGet, d.rules),
 		"/v1/history": only(http.MethodGet, d.history),
 		"/ui/reveal":  only(http.MethodPost, d.reveal),
-		"/ui/reset":   only(http.MethodPost, d.acting(http.MethodPost, d.o.Reset)),
-		"/ui/unban":   only(http.MethodPost, d.acting(http.MethodDelete, d.o.Unban)),
+		"/ui/reset":   only(http.MethodPost, d.acting(http.MethodPost, d.o.Reset, plain)),
+		"/ui/unban":   only(http.MethodPost, d.acting(http.MethodDelete, d.o.Unban, plain)),
+		"/ui/pass":    only(http.MethodPost, d.acting(http.MethodPut, d.o.Override, pass)),
 	}
 }
 

@@ -58,7 +58,7 @@ func newMade() *made {
 			m.revealed = append(m.revealed, rule+" "+digest)
 			return m.failing
 		},
-		Reset: act, Unban: act, Draining: m.draining,
+		Reset: act, Unban: act, Override: act, Draining: m.draining,
 	})
 	return m
 }
@@ -109,8 +109,9 @@ func TestCallsOfThePage(t *testing.T) {
 		{"POST", "/ui/reveal", `{"rule":"login"}`, 400, "does not name a key"},
 		{"POST", "/ui/reveal", `{"rule":"login","digest":"d1","all":true}`, 400, "does not name a key"},
 		{"POST", "/ui/reveal", key[:9] + strings.Repeat("x", mostBody) + key[9:], 400, "does not name a key"},
-		{"POST", "/ui/reset", key, 200, "{}"},
-		{"POST", "/ui/unban", key, 200, "{}"},
+		{"POST", "/ui/reset", key, 200, `{"done":true}`},
+		{"POST", "/ui/unban", key, 200, `{"done":true}`},
+		{"POST", "/ui/pass", key, 200, `{"done":true}`},
 		{"POST", "/ui/unban", "", 400, "does not name a key"},
 	} {
 		w := send(m.mux(), x.method, x.path, x.body)
@@ -124,7 +125,10 @@ func TestCallsOfThePage(t *testing.T) {
 	if !slices.Equal(m.revealed, []string{"login d1"}) {
 		t.Errorf("the recorded keys are %q, want only the key that was shown", m.revealed)
 	}
-	want := []string{`POST {"rule":"login","key":["192.0.2.1","\u003cscript\u003e"]}`, `DELETE {"rule":"login","key":["192.0.2.1","\u003cscript\u003e"]}`}
+	want := []string{
+		`POST {"rule":"login","key":["192.0.2.1","\u003cscript\u003e"]}`, `DELETE {"rule":"login","key":["192.0.2.1","\u003cscript\u003e"]}`,
+		`PUT {"rule":"login","key":["192.0.2.1","\u003cscript\u003e"],"unlimited":true,"for_ms":3600000,"note":"by the page"}`,
+	}
 	if !slices.Equal(m.acted, want) {
 		t.Errorf("the calls of the API are %q, want %q", m.acted, want)
 	}

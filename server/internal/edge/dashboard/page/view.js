@@ -155,10 +155,11 @@ function button(name, path, question, k) {
 }
 
 const reset = (k) => button("Reset", "reset", "Forget what this key has used, and its bans?", k);
+const pass = (k) => button("Let pass", "pass", "Let all requests of this key pass for an hour?", k);
 const unban = (k) => button("Unban", "unban", "Lift the ban of this key?", k);
 
 function renderKeys(f) {
-  keep($("keys").tBodies[0], f.keys, idOf, (k) => row($("keys"), keyCell(k), ...Array.from({ length: 8 }, () => make("span")), make("span", { className: "acts" }, unban(k), reset(k))), (e, k) => {
+  keep($("keys").tBodies[0], f.keys, idOf, (k) => row($("keys"), keyCell(k), ...Array.from({ length: 8 }, () => make("span")), make("span", { className: "acts" }, unban(k), reset(k), pass(k))), (e, k) => {
     const [key, rule, denied, now, since, last, why, left, passes, acts] = [...e.cells].map((c) => c.firstElementChild), n = k.now;
     fillKey(key, k);
     set(rule, k.rule);
@@ -172,7 +173,7 @@ function renderKeys(f) {
     set(left, n ? `${number(n.remaining)} of ${number(n.capacity)}` : "–");
     set(passes, !n ? "–" : n.allowed ? "now" : n.retry_after_ms === undefined ? "never" : "in " + time(n.retry_after_ms));
     acts.firstElementChild.hidden = n?.reason !== "banned";
-    acts.lastElementChild.hidden = n?.reason === "banned";
+    acts.children[1].hidden = n?.reason === "banned";
   });
   $("keys").hidden = !f.keys.length;
   $("no-keys").hidden = !!f.keys.length;
