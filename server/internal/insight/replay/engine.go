@@ -86,6 +86,7 @@ type engine struct {
 	retries  bool                              // refused requests come back
 	attempt  int                               // of the current request
 	back     struct{ requests, limited int64 } // requests that came back
+	overflow int64                             // of other engines of the policy: see memory.Stats
 	service  mean
 	exact    int64 // microseconds by which times can differ from the log's, to follow its verdicts; 0 for not at all
 	trying   bool  // the current decision may be undone, and is not counted yet

@@ -38,11 +38,12 @@ type Options struct {
 	// Progress is called from time to time. Default: not at all.
 	Progress func(read, total, lines int64)
 
-	seen func(rec *logs.Record, o *outcome) // for tests: gets each request
+	seen  func(rec *logs.Record, o *outcome) // for tests: gets each request
+	alone bool                               // for tests: one engine decides about all requests
 }
 
 // batchSize is how many records are decided at once.
-const batchSize = 512
+const batchSize = 2048
 
 // batch are records, and what was decided about them.
 type batch struct {
@@ -99,8 +100,9 @@ func eachText(rec *logs.Record, do func(text *string)) {
 type run struct {
 	o       Options
 	layout  *logs.Layout
-	engines []*engine // of the policy and, if there is one, of the policy before it
-	against int       // the index of the engine of the policy before; 0 for none
+	engines []*engine   // of the policy and, if there is one, of the policy before it
+	sharded [][]*engine // of each of them; the first is the engine itself
+	against int         // the index of the engine of the policy before; 0 for none
 	client  identity
 	repeats repeats
 	tally   tally
@@ -155,7 +157,15 @@ func (r *run) start(at int64) error {
 		if r.o.Check {
 			e.exact = int64(max(r.layout.Blur, clockError) / time.Microsecond)
 		}
-		r.engines = append(r.engines, e)
+		all := []*engine{e}
+		for range r.shards(p, e) - 1 {
+			e, err := newEngine(p, o, r.layout, r.o.Assumed, at)
+			if err != nil {
+				return err
+			}
+			all = append(all, e)
+		}
+		r.engines, r.sharded = append(r.engines, e), append(r.sharded, all)
 		return nil
 	}
 	o, left, err := cover.within(r.o.Policy.Options)
@@ -230,6 +240,9 @@ func (r *run) read(ctx context.Context, reader *logs.Reader) error {
 		empty <- b
 	}
 	for lane, e := range r.engines {
+		for _, other := range r.sharded[lane][1:] {
+			e.absorb(other)
+		}
 		e.giveUp(math.MaxInt64)
 		e.advance(e.now + int64(time.Hour/time.Microsecond)) // what still waits
 		r.settle(lane, e.late)
@@ -246,24 +259,30 @@ func (r *run) decideAll(b *batch) {
 		b.lanes, b.late = make([][batchSize]outcome, len(r.engines)), make([][]resolution, len(r.engines))
 	}
 	var deciding sync.WaitGroup
-	for lane, e := range r.engines[1:] {
-		deciding.Go(func() { r.decide(b, lane+1, e) })
+	for lane, all := range r.sharded {
+		for number, e := range all {
+			deciding.Go(func() { r.decide(b, lane, e, uint8(number), len(all)) })
+		}
 	}
-	r.decide(b, 0, r.engines[0])
 	deciding.Wait()
 }
 
-// decide decides about a batch by one engine.
-func (r *run) decide(b *batch, lane int, e *engine) {
+// decide decides about a batch, or the part of a shard, by one engine.
+func (r *run) decide(b *batch, lane int, e *engine, number uint8, of int) {
 	out := &b.lanes[lane]
 	for i := range b.n {
 		rec := &b.records[i]
+		if of > 1 && shard(rec.Client, of) != number {
+			continue
+		}
 		out[i] = e.decide(rec, b.first+int64(i), isLimited(rec))
 		if lane == 0 {
 			b.clients[i] = r.client.of(e, rec)
 		}
 	}
-	b.late[lane], e.late = e.late, b.late[lane][:0]
+	if of == 1 { // otherwise nothing waits
+		b.late[lane], e.late = e.late, b.late[lane][:0]
+	}
 }
 
 // isLimited reports whether the log's own server has limited a request.

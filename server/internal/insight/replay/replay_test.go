@@ -19,6 +19,9 @@ import (
 	"github.com/sluicehq/sluice/server/internal/insight/logs"
 )
 
+// plain shows clients as they are.
+func plain(client string) string { return client }
+
 // replayed replays the text of a log.
 func replayed(t *testing.T, o Options, format string, texts ...string) *Report {
 	t.Helper()
@@ -320,6 +323,32 @@ func TestExpectations(t *testing.T) {
 	for _, text := range []string{"", "clients", "a<=b", "newly_limited<=5", "version<=1%", "policy<=5"} {
 		if _, err := ParseExpectation(text); err == nil {
 			t.Errorf("%q is an expectation", text)
+		}
+	}
+}
+
+// Several engines, each for clients of its own, have the report of one engine.
+func TestShardsChangeNothing(t *testing.T) {
+	random := rand.New(rand.NewPCG(27, 9))
+	for round := range 20 {
+		var b strings.Builder
+		at := 1_800_000_000.0
+		for range 2000 {
+			at += 0.000_001 + random.ExpFloat64()*float64(1+round)
+			client := fmt.Sprintf("192.0.2.%d", random.IntN(20))
+			if random.IntN(3) == 0 {
+				client = fmt.Sprintf("2001:db8:%d::%x", random.IntN(4), random.IntN(9))
+			}
+			fmt.Fprintf(&b, "%.6f %s \"%s /%d HTTP/1.1\" %d\n", at, client, []string{"GET", "POST"}[random.IntN(2)], random.IntN(5), []int{200, 429}[bit(random.IntN(9) == 0)])
+		}
+		second := perClient(sluice.FixedWindow{Rate: sluice.PerMinute(4)})
+		second.Name, second.Key = "second", []policy.Part{policy.Method(), policy.ClientIP()}
+		p := rules(perClient(sluice.TokenBucket{Rate: sluice.PerMinute(3), Burst: 4}), second)
+		o := Options{Policy: p, Against: rules(perClient(sluice.SlidingLog{Rate: sluice.PerMinute(5)}))}
+		several := jsonOf(t, replayed(t, o, shortFormat, b.String()))
+		o.alone = true
+		if one := jsonOf(t, replayed(t, o, shortFormat, b.String())); several != one {
+			t.Fatalf("round %d: with several engines, the report differs:\n%s", round, difference(several, one))
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/insight/logs"
 )
 
@@ -361,8 +362,8 @@ func (r *run) caveats(rep *Report) {
 	say(t.unnamed > 0, "%d requests have no %s, and are of no client.", t.unnamed, rep.Clients.By)
 	say(!r.o.Retry && rep.Requests.Limited > 0, "Clients send what the log has, whether they are refused or not. For clients that come back, use --clients retry.")
 	say(int64(len(t.limited)) >= mostLimited, "Only the first %d limited clients are listed by name.", mostLimited)
-	stats := r.engines[0].store.Stats()
-	say(stats.Overflow > 0, "There was no memory for all keys; %d decisions shared units.", stats.Overflow)
+	overflow := r.engines[0].overflow + r.engines[0].store.Stats().Overflow
+	say(overflow > 0, "There was no memory for all keys; %d decisions shared units.", overflow)
 	for _, rule := range r.engines[0].policy.Rules() {
 		say(rule.Bandwidth != nil, "The rule %s paces bytes. A replay does not slow requests down.", rule.Name)
 	}
@@ -370,10 +371,11 @@ func (r *run) caveats(rep *Report) {
 
 // settles reports whether a rule has costs or leases that end after the response.
 func (r *run) settles() bool {
-	for _, rule := range r.engines[0].policy.Rules() {
-		if rule.Cost.Source.AfterResponse() || len(rule.CountStatus) > 0 || slices.ContainsFunc(rule.Limits, (*sluice.Limit).IsConcurrency) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.engines[0].policy.Rules(), settles)
+}
+
+// settles reports whether a rule has costs or leases that end after the response.
+func settles(rule *policy.Rule) bool {
+	return rule.Cost.Source.AfterResponse() || rule.Cost.Source == policy.CostRequestBytes || len(rule.CountStatus) > 0 ||
+		slices.ContainsFunc(rule.Limits, (*sluice.Limit).IsConcurrency)
 }

@@ -1,0 +1,106 @@
+package replay
+
+import (
+	"hash/maphash"
+	"net/netip"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// mostShards bounds the engines of a policy. Reading and counting take the other processors.
+const mostShards = 4
+
+// shards returns how many engines may decide by a policy at the same time, each about the clients of its own. It is 1 unless
+// all rules count by the client's address, and no request waits, settles or depends on others.
+func (r *run) shards(p *Policy, e *engine) int {
+	const sharedPrefix = 32 // bits of IPv6 by which clients are divided
+	switch {
+	case r.o.Retry, r.o.Check, r.o.alone, e.pressure, !r.client.direct, p.IPv6Prefix < sharedPrefix:
+		return 1
+	}
+	for _, rule := range e.policy.Rules() {
+		address := func(part policy.Part) bool {
+			return part.Source == policy.ClientIP().Source && (part.IPv6Prefix == 0 || part.IPv6Prefix >= sharedPrefix)
+		}
+		if !slices.ContainsFunc(rule.Key, address) && !rule.Always || settles(rule) || slices.ContainsFunc(rule.Limits, delays) || rule.MaxWait > 0 {
+			return 1
+		}
+	}
+	return min(mostShards, runtime.GOMAXPROCS(0))
+}
+
+// delays reports whether a limit can let requests wait.
+func delays(l *sluice.Limit) bool {
+	switch a := l.Algorithm().(type) {
+	case sluice.LeakyBucket:
+		return a.Queue > a.Undelayed
+	case sluice.TokenBucket:
+		return a.WarmUp > 0
+	default:
+		return l.IsConcurrency()
+	}
+}
+
+// shard returns the number of the shard of a client.
+func shard(client string, of int) uint8 {
+	if strings.IndexByte(client, ':') >= 0 {
+		if addr, err := netip.ParseAddr(client); err == nil {
+			if addr = addr.Unmap(); addr.Is4() {
+				client = addr.String()
+			} else {
+				whole := addr.As16()
+				return uint8(maphash.Bytes(seed, whole[:4]) % uint64(of))
+			}
+		}
+	}
+	return uint8(maphash.String(seed, client) % uint64(of))
+}
+
+// absorb adds what another engine of the same policy has counted.
+func (e *engine) absorb(o *engine) {
+	for i := range e.rules {
+		a, b := &e.rules[i], &o.rules[i]
+		a.requests, a.limited, a.delayed, a.trial = a.requests+b.requests, a.limited+b.limited, a.delayed+b.delayed, a.trial+b.trial
+		for why, n := range b.reasons {
+			a.reasons[why] += n
+		}
+		for key := range b.keys {
+			a.keys[key] = struct{}{}
+		}
+		a.demand.absorb(&b.demand)
+		a.limits.absorb(&b.limits)
+	}
+	e.overflow += o.store.Stats().Overflow
+}
+
+// absorb adds another series.
+func (s *series) absorb(o *series) {
+	if o.cells == nil {
+		return
+	}
+	wide := *o
+	for s.cells != nil && wide.step < s.step {
+		wide.widen()
+	}
+	for s.cells != nil && s.step < wide.step {
+		s.widen()
+	}
+	if s.cells == nil {
+		*s = series{first: wide.first, step: wide.step, cells: slices.Clone(wide.cells)}
+		return
+	}
+	for s.first > wide.first { // add counts earlier times in the first cell
+		s.first--
+		s.cells = slices.Insert(s.cells, 0, 0)
+	}
+	for i, n := range wide.cells {
+		s.add((wide.first+int64(i))*steps[wide.step]*micros, n)
+	}
+	for len(s.cells) > mostCells {
+		s.widen()
+	}
+}
