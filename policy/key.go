@@ -258,7 +258,7 @@ func (c *compiler) checkShared(r *Rule) {
 
 // readKey reads the values of a key into s. If they are not a key of the rule, it returns why.
 func (r *rule) readKey(s *scratch, key []string, form paths.Form) (f fault) {
-	var wanted []string
+	wanted := 0
 	s.values = s.values[:0]
 	for i := range r.parts {
 		part := &r.parts[i]
@@ -266,13 +266,13 @@ func (r *rule) readKey(s *scratch, key []string, form paths.Form) (f fault) {
 			s.values = append(s.values, keys.Value{Text: part.Name, OK: true})
 			continue
 		}
-		wanted = append(wanted, part.String())
-		if len(wanted) > len(key) {
+		wanted++
+		if wanted > len(key) {
 			continue
 		}
-		v, f := r.valueFrom(part, key[len(wanted)-1], form)
+		v, f := r.valueFrom(part, key[wanted-1], form)
 		if f != (fault{}) {
-			f.Problem = fmt.Sprintf("part %d of the key, %s, %s", len(wanted), part, f.Problem)
+			f.Problem = fmt.Sprintf("part %d of the key, %s, %s", wanted, part, f.Problem)
 			return f
 		}
 		if part.Source == source.ClientIP {
@@ -280,8 +280,14 @@ func (r *rule) readKey(s *scratch, key []string, form paths.Form) (f fault) {
 		}
 		s.values = append(s.values, v)
 	}
-	if len(wanted) != len(key) {
-		return fault{fmt.Sprintf("the key has %d parts and the rule's has %d: %v", len(key), len(wanted), wanted), "give a value for each"}
+	if wanted == len(key) {
+		return f
 	}
-	return f
+	var names []string
+	for i := range r.parts {
+		if part := &r.parts[i]; part.Source != source.Constant {
+			names = append(names, part.String())
+		}
+	}
+	return fault{fmt.Sprintf("the key has %d parts and the rule's has %d: %v", len(key), wanted, names), "give a value for each"}
 }

@@ -235,7 +235,9 @@ func (in *Included) read(name string) (file IncludedFile) {
 		return file
 	}
 	defer f.Close()
-	file.Data, err = io.ReadAll(io.LimitReader(f, MaxListSize+1))
+	b := bytes.NewBuffer(make([]byte, 0, min(info.Size(), MaxListSize)+bytes.MinRead))
+	_, err = b.ReadFrom(io.LimitReader(f, MaxListSize+1))
+	file.Data = b.Bytes()
 	switch {
 	case err != nil:
 		file.problem = cause(err)

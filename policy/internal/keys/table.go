@@ -193,18 +193,21 @@ func (t *Table[V]) Set(id ID, v V, end uint32) bool {
 	if c == nil {
 		c = newCore[V](0)
 	}
-	if c.isFull() {
+	switch {
+	case c.isWasteful():
 		c = c.rebuilt()
+	case c.used >= len(c.cells)/4*3:
+		c = c.grown()
 	}
 	c.set(id, v, end)
 	t.core.Store(c)
 	return true
 }
 
-// isFull reports whether the next change needs a rebuilt core: most cells are used, or most entries are of earlier values.
-func (c *core[V]) isFull() bool {
+// isWasteful reports whether most entries, or most values, are earlier ones.
+func (c *core[V]) isWasteful() bool {
 	const least = 1 << 16
-	return c.used >= len(c.cells)/4*3 || c.bytes > least && c.bytes > 2*c.liveSize || len(c.numbers) > 64 && len(c.numbers) > 2*c.live
+	return c.bytes > least && c.bytes > 2*c.liveSize || len(c.numbers) > 64 && len(c.numbers) > 2*c.live
 }
 
 func (c *core[V]) set(id ID, v V, end uint32) {
@@ -274,6 +277,32 @@ func newCore[V comparable](keys int) *core[V] {
 	return c
 }
 
+// grown returns a core with the same entries and more cells. Readers of c do not see what is added.
+func (c *core[V]) grown() *core[V] {
+	n := newCore[V](c.live + 1)
+	n.seed, n.numbers, n.fill, n.bytes, n.liveSize = c.seed, c.numbers, c.fill, c.bytes, c.liveSize
+	n.chunks.Store(c.chunks.Load())
+	n.values.Store(c.values.Load())
+	for i := range c.cells {
+		if at := uint32(c.cells[i].Load()); at != empty && at != removed {
+			n.insert(at, c.entry(at))
+		}
+	}
+	return n
+}
+
+// insert leads a cell to an entry whose key has none.
+func (c *core[V]) insert(at uint32, e entry) {
+	hash := mix(maphash.Bytes(c.seed, e.text()), e.parts())
+	i := hash
+	for c.cell(i).Load() != empty {
+		i++
+	}
+	c.cell(i).Store(hash>>32<<32 | uint64(at))
+	c.used++
+	c.live++
+}
+
 // rebuilt returns a core with the same keys, and without what is not used any more.
 func (c *core[V]) rebuilt() *core[V] {
 	n := newCore[V](c.live + 1)
@@ -283,14 +312,7 @@ func (c *core[V]) rebuilt() *core[V] {
 		at, to := n.add(len(text))
 		copy(to, e)
 		binary.LittleEndian.PutUint32(to, n.number(values[e.value()]))
-		hash := mix(maphash.Bytes(n.seed, text), e.parts())
-		i := hash
-		for n.cell(i).Load() != empty {
-			i++
-		}
-		n.cell(i).Store(hash>>32<<32 | uint64(at))
-		n.used++
-		n.live++
+		n.insert(at, to)
 	})
 	return n
 }
