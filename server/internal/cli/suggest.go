@@ -91,7 +91,10 @@ func (q *suggested) options(cmd *cobra.Command, files []string) (o suggest.Optio
 		return o, err
 	}
 	o.Progress = progress(cmd.ErrOrStderr())
-	return o, o.Check()
+	if err := o.Check(); err != nil {
+		return o, err
+	}
+	return o, nil
 }
 
 // one returns the policy of one rule, by the parts of the flag.

@@ -63,7 +63,7 @@ func (s *Scope) read(ctx context.Context, o *Options, reader *logs.Reader, each 
 	for n := 0; reader.Next(&rec); n++ {
 		if n%1024 == 0 {
 			if ctx.Err() != nil {
-				return nil
+				break // Wishes returns its error
 			}
 			if o.Progress != nil {
 				st := reader.Stats()

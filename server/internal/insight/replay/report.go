@@ -268,7 +268,7 @@ func (r *run) clients(rep *Report) {
 		switch blurred := r.layout.Blur >= time.Second; {
 		case now && (k.sure || !blurred):
 			c.Surely++
-		case !now && !(blurred && k.near):
+		case !now && (!blurred || !k.near):
 			c.SurelyNot++
 		default:
 			c.Unclear++

@@ -128,11 +128,16 @@ func (q *request) join(fields []field, between string) string {
 	return q.line.String()
 }
 
+// isPlain reports whether a byte of a path means itself.
+func isPlain(c byte) bool {
+	return c-'a' < 26 || c-'A' < 26 || c-'/' <= '9'-'/' || c == '-' || c == '.' || c == '_' || c == '~'
+}
+
 // setTarget reads a target as package net/http does.
 func setTarget(u *url.URL, target string) bool {
 	path, query, found := strings.Cut(target, "?")
 	for i := range len(path) {
-		if c := path[i]; !(c-'a' < 26 || c-'A' < 26 || c-'/' < 10+1 || c == '-' || c == '.' || c == '_' || c == '~') {
+		if !isPlain(path[i]) {
 			parsed, err := url.ParseRequestURI(target)
 			if err != nil {
 				return false

@@ -101,7 +101,7 @@ func (t *tally) add(s *seen) {
 	if logged {
 		t.logged++
 		t.inLogs.add(at, 1)
-		if limited == false {
+		if !limited {
 			t.blind++
 		}
 	}

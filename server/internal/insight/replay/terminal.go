@@ -188,10 +188,9 @@ func sparkline(counts []int64, width int) string {
 	}
 	var b strings.Builder
 	for _, n := range cells {
-		switch {
-		case n == 0:
+		if n == 0 {
 			b.WriteRune('·')
-		default:
+		} else {
 			b.WriteRune([]rune("▁▂▃▄▅▆▇█")[(n*8-1)/most])
 		}
 	}

@@ -95,7 +95,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if !done {
 		rep.fit(&o, scope, fits)
 	}
-	return rep, rep.measure(ctx, &o, fits)
+	if err := rep.measure(ctx, &o, fits); err != nil {
+		return nil, err
+	}
+	return rep, nil
 }
 
 // splitOf returns where the fitted part ends: at the end of a day, if the log has several.
