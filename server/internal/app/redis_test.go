@@ -67,8 +67,8 @@ func TestStartsWithoutItsStore(t *testing.T) {
 			t.Errorf("%s is %s, want %s", series, got, want)
 		}
 	}
-	if log := r.log.String(); strings.Count(log, "level=ERROR") != 1 || !strings.Contains(log, address) {
-		t.Errorf("the log has no line, or several, of what is wrong:\n%s", log)
+	if log := r.log.String(); strings.Count(log, "level=ERROR") != 2 || strings.Count(log, "overrides") != 1 || !strings.Contains(log, address) {
+		t.Errorf("the log has not one line about decisions and one about overrides:\n%s", log)
 	}
 }
 

@@ -65,7 +65,7 @@ func TestKillsLeaveNothing(t *testing.T) {
 			t.Errorf("the program ended with an error: %s", p.stderr)
 		}
 	}
-	const want = "denied.txt kept sluice.yaml states states.lock"
+	const want = "denied.txt kept sluice.yaml states states.lock states.overrides.lock"
 	kill(kept + newCopy)
 	stop(run(t, path, file, "--last-good", kept))
 	if got := strings.Join(names(), " "); got != want {
