@@ -2,6 +2,7 @@ package logs
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -87,10 +88,19 @@ func (o *object) when(line string, rec *Record) (why string) {
 }
 
 func (o *object) parse(line string, rec *Record) (why string) {
-	if !gjson.Valid(line) {
+	if !isJSON(line) {
 		return otherLine
 	}
 	return o.others.set(rec, gjson.Parse(line), &o.state)
+}
+
+// isJSON reports whether a line is JSON. gjson takes stack for each level, so the standard library reads lines that may have many.
+func isJSON(line string) bool {
+	const many = 1000
+	if strings.Count(line, "[")+strings.Count(line, "{") > many {
+		return json.Valid([]byte(line))
+	}
+	return gjson.Valid(line)
 }
 
 // mostPaths and deepest bound what is kept of lines that an attacker wrote.
@@ -119,7 +129,7 @@ func fromJSON(b *builder, text string, first []string) (*format, error) {
 	}
 	seen := map[string]bool{}
 	for _, line := range first {
-		if len(line) > 0 && line[0] == '{' && gjson.Valid(line) {
+		if len(line) > 0 && line[0] == '{' && isJSON(line) {
 			paths(gjson.Parse(line), "", 1, seen)
 		}
 	}
