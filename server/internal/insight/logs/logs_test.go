@@ -236,7 +236,7 @@ func TestHostileLines(t *testing.T) {
 				format = "combined"
 			}
 			text := strings.Repeat(line+"\n", 40)
-			if name == "open" || name == "arrays" || name == "objects" { // they are no JSON: too deep for the standard library
+			if name == "open" || name == "arrays" || name == "objects" { // too deep for the standard library, and so not JSON
 				text = good + "}\n" + text[len(line)+1:]
 			}
 			var before, after runtime.MemStats
