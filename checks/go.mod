@@ -20,6 +20,11 @@ require (
 )
 
 require (
+	github.com/expr-lang/expr v1.17.8 // indirect
+	github.com/goccy/go-yaml v1.19.2 // indirect
+)
+
+require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/cncf/xds/go v0.0.0-20260202195803-dba9d589def2 // indirect
 	github.com/envoyproxy/protoc-gen-validate v1.3.3 // indirect
@@ -32,6 +37,8 @@ require (
 	github.com/planetscale/vtprotobuf v0.6.1-0.20240319094008-0393e58bdf10 // indirect
 	github.com/rogpeppe/go-internal v1.12.0 // indirect
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.2 // indirect
+	github.com/sluicehq/sluice/internal/file v0.0.0 // indirect
+	github.com/sluicehq/sluice/policyfile v0.0.0
 	github.com/stretchr/testify v1.11.1 // indirect
 	go.uber.org/atomic v1.11.0 // indirect
 	golang.org/x/net v0.57.0 // indirect
@@ -44,3 +51,7 @@ replace (
 	github.com/sluicehq/sluice/goredisstore => ../goredisstore
 	github.com/sluicehq/sluice/rueidisstore => ../rueidisstore
 )
+
+replace github.com/sluicehq/sluice/policyfile => ../policyfile
+
+replace github.com/sluicehq/sluice/internal/file => ../internal/file

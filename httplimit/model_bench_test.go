@@ -79,7 +79,7 @@ func BenchmarkModelChunk(b *testing.B) {
 			next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body)
 				w.Header().Set("Content-Type", "text/event-stream")
-				w.WriteHeader(200)
+				w.WriteHeader(http.StatusOK)
 				b.ReportAllocs()
 				for b.Loop() {
 					began := time.Now()

@@ -194,7 +194,7 @@ func (v values) bodiless() (policy.Model, error) {
 
 // read reads the request.
 func (k *modelRead) read(r *http.Request, b *modelBody) {
-	at := ""
+	var at string
 	if k.format, at, k.err = formatOf(k.of, r.URL); k.err != nil {
 		return
 	}

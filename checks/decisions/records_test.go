@@ -16,10 +16,10 @@ import (
 
 // follower reads the changes of records, as a server does.
 type follower struct {
-	store  *redisstore.Store
-	mark   redisstore.RecordMark
-	known  map[string]string
-	agains int
+	store   *redisstore.Store
+	mark    redisstore.RecordMark
+	known   map[string]string
+	repeats int
 }
 
 // follow reads all changes, in pages of some records.
@@ -32,7 +32,7 @@ func (f *follower) follow(ctx context.Context, most int) error {
 			return err
 		}
 		if page.Again {
-			f.agains++
+			f.repeats++
 			if f.mark, all = (redisstore.RecordMark{}), map[string]string{}; !first {
 				continue
 			}
@@ -112,7 +112,7 @@ func TestRecordsReachEveryFollower(t *testing.T) {
 			}
 		}
 		for i, f := range followers {
-			if f.agains > 0 {
+			if f.repeats > 0 {
 				t.Errorf("%s: program %d had to read all records again", name, i)
 			}
 		}
@@ -144,13 +144,13 @@ func TestRecordsAreReadAgainAfterALoss(t *testing.T) {
 		}
 	}
 	f := &follower{store: store, known: map[string]string{}}
-	expect := func(what, want string, agains int) {
+	expect := func(what, want string, repeats int) {
 		t.Helper()
 		if err := f.follow(ctx, 2); err != nil {
 			t.Fatal(err)
 		}
-		if got := fmt.Sprint(f.known); got != want || f.agains != agains {
-			t.Errorf("%s: the program has %s and has read all %d times; want %s, %d times", what, got, f.agains, want, agains)
+		if got := fmt.Sprint(f.known); got != want || f.repeats != repeats {
+			t.Errorf("%s: the program has %s and has read all %d times; want %s, %d times", what, got, f.repeats, want, repeats)
 		}
 	}
 	expect("nothing yet", "map[]", 0)

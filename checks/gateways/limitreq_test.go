@@ -59,10 +59,10 @@ func TestLimitReqAgreesLineByLine(t *testing.T) {
 		"sluice.yaml":    "version: 1\nrules:\n  - name: z\n    key: \"query:k\"\n    limit: {algorithm: leaky_bucket, rate: 20/s, queue: 5, undelayed: 2}\n",
 		"www/index.html": "served",
 	} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil { //nolint:gosec // nginx may have another user
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil { //nolint:gosec // nginx may have another user
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -186,7 +186,7 @@ func (r *fileRule) applies(q *fileRequest) bool {
 	if r.path != "" && !isUnder(q.path, r.path) || r.unless != "" && isUnder(q.path, r.unless) {
 		return false
 	}
-	if r.method != "" && r.method != q.method && !(r.method == "GET" && q.method == "HEAD") {
+	if r.method != "" && r.method != q.method && (r.method != "GET" || q.method != "HEAD") {
 		return false
 	}
 	if r.network != "" && !netip.MustParsePrefix(r.network).Contains(netip.MustParseAddr(q.client).Unmap()) {

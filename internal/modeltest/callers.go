@@ -155,7 +155,7 @@ func Replay(tb testing.TB, client *http.Client, bases []string, callers, each in
 	result := &Result{}
 	for i := range callers {
 		wg.Go(func() {
-			rng := rand.New(rand.NewPCG(uint64(i), 2024)) //nolint:gosec // a test repeats its calls
+			rng := rand.New(rand.NewPCG(uint64(i), 2024))
 			for j := range each {
 				c := NewCall(rng, unbounded)
 				status, body, err := c.Do(tb.Context(), client, bases[(i+j)%len(bases)])

@@ -79,7 +79,7 @@ func TestUnboundedOutputsOwe(t *testing.T) {
 		got := modeltest.Replay(t, r.client, []string{r.URL(Proxy)}, callers, each, true)
 		settled, beyond := got.Settled(64)
 		eventually(t, "the end of all abandoned requests", func() bool { return r.upstream.abandoned.Count() == 0 })
-		most := int64(budget + callers*beyond)
+		most := budget + callers*beyond
 		if overdraw != "" {
 			most += 10_000 // the call that overdraws
 		}
@@ -174,7 +174,7 @@ func TestDenialsOfModelsKeepTheConnection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res, err := http.ReadResponse(in, nil)
+		res, err := http.ReadResponse(in, nil) //nolint:bodyclose // it is read to its end, on a connection of the test
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -84,7 +84,7 @@ func checkWritten(t *testing.T, f *File) {
 	}
 	a, errA := f.PolicyOptions()
 	b, errB := again.PolicyOptions()
-	if errA != nil || errB != nil || !reflect.DeepEqual(a, b) {
+	if errA != nil || errB != nil || !reflect.DeepEqual(a, b) { //nolint:govet // options hold no errors but in functions
 		t.Errorf("other rules: %v, %v", errA, errB)
 	}
 }

@@ -16,33 +16,33 @@ import (
 )
 
 // write writes a file of a log, and returns its name.
-func write(t testing.TB, name, text string) string {
-	t.Helper()
-	name = filepath.Join(t.TempDir(), name)
+func write(tb testing.TB, name, text string) string {
+	tb.Helper()
+	name = filepath.Join(tb.TempDir(), name)
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return name
 }
 
 // read reads all records.
-func read(t testing.TB, o Options) ([]Record, *Reader) {
-	t.Helper()
+func read(tb testing.TB, o Options) ([]Record, *Reader) {
+	tb.Helper()
 	r, err := Open(o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = r.Close() })
+	tb.Cleanup(func() { _ = r.Close() })
 	var all []Record
 	var rec Record
 	for r.Next(&rec) {
 		if n := len(all); n > 0 && rec.At < all[n-1].At {
-			t.Fatalf("the record of line %d begins at %d, before the one at %d", rec.Line, rec.At, all[n-1].At)
+			tb.Fatalf("the record of line %d begins at %d, before the one at %d", rec.Line, rec.At, all[n-1].At)
 		}
 		all = append(all, clone(rec))
 	}
 	if r.Err() != nil {
-		t.Fatal(r.Err())
+		tb.Fatal(r.Err())
 	}
 	return all, r
 }

@@ -161,7 +161,7 @@ func (s *source) fill() bool {
 		n = 0
 		if err != nil {
 			s.in = nil
-			if err != io.EOF && err != io.ErrUnexpectedEOF { //nolint:errorlint // ReadFull returns them themselves
+			if err != io.EOF && err != io.ErrUnexpectedEOF {
 				s.err = fmt.Errorf("logs: %s: %w", s.name, err)
 			}
 		}

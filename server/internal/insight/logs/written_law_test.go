@@ -40,11 +40,11 @@ var writings = []struct {
 }{
 	{"nginx", `nginx:$remote_addr $msec "$request" $status $body_bytes_sent $request_time "$http_x_key"`, "", func(w *written) string {
 		end := (w.at + w.duration) / 1000
-		return fmt.Sprintf(`%s %d.%03d "GET %s HTTP/1.1" %d %d %d.%03d "%s"`, w.client, end/1000, end%1000, hexed(w.target), w.status, w.sent, w.duration/1e6, w.duration/1000%1000, hexed(w.value))
+		return fmt.Sprintf(`%s %d.%03d "GET %s HTTP/1.1" %d %d %d.%03d "%s"`, w.client, end/1000, end%1000, hexed(w.target), w.status, w.sent, w.duration/1e6, w.duration/1000%1000, hexed(w.value)) //nolint:gocritic // nginx escapes in another way
 	}},
 	{"apache", `apache:%a %{usec}t \"%r\" %>s %b %D \"%{X-Key}i\"`, "", func(w *written) string {
 		quoted := strings.NewReplacer("\n", `\n`, "\t", `\t`, `"`, `\"`, `\`, `\\`)
-		return fmt.Sprintf(`%s %d "GET %s HTTP/1.1" %d %d %d "%s"`, w.client, w.at, quoted.Replace(w.target), w.status, w.sent, w.duration, quoted.Replace(w.value))
+		return fmt.Sprintf(`%s %d "GET %s HTTP/1.1" %d %d %d "%s"`, w.client, w.at, quoted.Replace(w.target), w.status, w.sent, w.duration, quoted.Replace(w.value)) //nolint:gocritic // Apache escapes in another way
 	}},
 	{"caddy", "caddy", "", func(w *written) string {
 		end := w.at + w.duration

@@ -42,7 +42,7 @@ func Wishes(ctx context.Context, o Options, each func(Wish)) (*Scope, error) {
 	scope := &Scope{Layout: *reader.Layout()}
 	err = scope.read(ctx, &o, reader, each)
 	scope.Stats = reader.Stats()
-	return scope, errors.Join(err, ctx.Err(), reader.Err(), reader.Close())
+	return scope, errors.Join(err, reader.Err(), reader.Close())
 }
 
 func (s *Scope) read(ctx context.Context, o *Options, reader *logs.Reader, each func(Wish)) error {
@@ -63,7 +63,7 @@ func (s *Scope) read(ctx context.Context, o *Options, reader *logs.Reader, each 
 	for n := 0; reader.Next(&rec); n++ {
 		if n%1024 == 0 {
 			if ctx.Err() != nil {
-				break // Wishes returns its error
+				return ctx.Err()
 			}
 			if o.Progress != nil {
 				st := reader.Stats()
@@ -92,7 +92,7 @@ func (s *Scope) read(ctx context.Context, o *Options, reader *logs.Reader, each 
 			}
 		}
 	}
-	return nil
+	return ctx.Err()
 }
 
 // named are the values of a request with the claims and attributes of its record.
