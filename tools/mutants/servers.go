@@ -195,7 +195,7 @@ var ofServers = []mutation{
 	{
 		"open pages are bounded", "server/internal/edge/dashboard/dashboard.go",
 		"make(chan struct{}, mostStreams)", "make(chan struct{}, 2*mostStreams)",
-		"server/internal/edge/dashboard TestStreams",
+		"server/internal/edge/dashboard TestStreamsEndWithTheServer",
 	},
 	{
 		"a page that nobody reads ends", "server/internal/edge/dashboard/stream.go",
