@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,8 +20,12 @@ import (
 	"github.com/sluicehq/sluice/checks/process"
 )
 
-// limitReqFormat is the log of nginx that a replay compares with.
-const limitReqFormat = `$remote_addr $msec "$request" $status $request_time $limit_req_status`
+// limitReqFormat is the log of nginx that a replay compares with, and limitReqWritten is what nginx writes. limit_req decides by
+// a clock of the system that ticks every few milliseconds, and only $connection_time reads that clock.
+const (
+	limitReqFormat  = `$remote_addr $msec "$request" $status $connection $limit_req_status`
+	limitReqWritten = `$remote_addr $connection_time "$request" $status $connection $limit_req_status`
+)
 
 // limitReq is nginx with a limit that is tried out.
 const limitReq = `events {}
@@ -40,7 +45,7 @@ http {
 `
 
 // TestLimitReqAgreesLineByLine replays the log of nginx with limit_req_dry_run. For each line, a leaky bucket of the same numbers
-// passes, delays or refuses the request as limit_req would have done, up to the resolution of its milliseconds.
+// passes, delays or refuses the request as limit_req would have done.
 func TestLimitReqAgreesLineByLine(t *testing.T) {
 	t.Parallel()
 	nginx, err := process.Find("nginx", "nginx")
@@ -55,7 +60,7 @@ func TestLimitReqAgreesLineByLine(t *testing.T) {
 	address := free.Addr().String()
 	free.Close()
 	for name, text := range map[string]string{
-		"nginx.conf":     fmt.Sprintf(limitReq, dir, address, limitReqFormat),
+		"nginx.conf":     fmt.Sprintf(limitReq, dir, address, limitReqWritten),
 		"sluice.yaml":    "version: 1\nrules:\n  - name: z\n    key: \"query:k\"\n    limit: {algorithm: leaky_bucket, rate: 20/s, queue: 5, undelayed: 2}\n",
 		"www/index.html": "served",
 	} {
@@ -71,12 +76,14 @@ func TestLimitReqAgreesLineByLine(t *testing.T) {
 	if err := server.Accepts(address); err != nil {
 		t.Fatal(err)
 	}
+	client := &http.Client{Transport: &http.Transport{}} // other tests close idle connections of the default one
+	defer client.CloseIdleConnections()
 	get := func(key int) error {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("http://%s/?k=%d", address, key), http.NoBody)
 		if err != nil {
 			return err
 		}
-		answer, err := http.DefaultClient.Do(r)
+		answer, err := client.Do(r)
 		if err != nil {
 			return err
 		}
@@ -98,6 +105,30 @@ func TestLimitReqAgreesLineByLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-server.Ended()
+	// All requests use one connection, so the times have one beginning.
+	log, err := os.ReadFile(filepath.Join(dir, "access.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dated strings.Builder
+	connection := ""
+	for line := range strings.Lines(string(log)) {
+		fields := strings.Fields(line)
+		seconds, millis, _ := strings.Cut(fields[1], ".")
+		since, err := strconv.Atoi(seconds)
+		if err != nil {
+			t.Fatalf("a line has no time: %s", line)
+		}
+		if on := fields[len(fields)-2]; connection == "" {
+			connection = on
+		} else if on != connection {
+			t.Fatalf("a request came on connection %s, want all on %s", on, connection)
+		}
+		dated.WriteString(strings.Replace(line, fields[1], fmt.Sprintf("%d.%s", 1_800_000_000+since, millis), 1))
+	}
+	if err := os.WriteFile(filepath.Join(dir, "access.log"), []byte(dated.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	var document struct {
 		Check struct {
 			Compared, Agreed, Within int
@@ -114,15 +145,10 @@ func TestLimitReqAgreesLineByLine(t *testing.T) {
 	}
 	k := document.Check
 	t.Logf("%d lines: %d agree, %d of them within the resolution", k.Compared, k.Agreed, k.Within)
-	// nginx decides by the time at which it woke up, and logs the time at which it ends. A busy machine can pause it in between.
-	paused := k.Compared / 100
-	if os.Getenv("SLUICE_STRICT") != "" {
-		paused = 0
-	}
-	if k.Compared-k.Agreed > paused || k.Compared < 300 || document.Requests.Denied < 20 || document.Requests.Delayed < 20 {
+	if k.Agreed != k.Compared || k.Compared < 300 || document.Requests.Denied < 20 || document.Requests.Delayed < 20 {
 		t.Errorf("%d of %d lines agree, %d are refused and %d delayed; they differ as in %v", k.Agreed, k.Compared, document.Requests.Denied, document.Requests.Delayed, k.Examples)
 	}
-	if k.Within > k.Compared/20 {
-		t.Errorf("%d of %d lines agree only within the resolution", k.Within, k.Compared)
+	if k.Within > 0 {
+		t.Errorf("%d of %d lines agree only at another time, want all at their own", k.Within, k.Compared)
 	}
 }
