@@ -248,8 +248,8 @@ func (t *OverrideTable) Rules() (names []string) {
 // errNoTerms is why a policy without Options.Terms applies no override of a table.
 var errNoTerms = errors.New("policy: Options.Terms is missing, so no override of the table applies; give a function that reads their terms")
 
-// CheckTerms returns why the terms of a text do not fit a rule. It is a *RuleRequestError if there is no such rule, and otherwise the
-// error of Options.Terms or a *RuleError.
+// CheckTerms checks the terms of a text for a rule. The error is a *RuleRequestError for an unknown rule. Otherwise it is the
+// error of Options.Terms, or a *RuleError.
 func (p *Policy) CheckTerms(rule, text string) error {
 	r := p.byName[rule]
 	switch {

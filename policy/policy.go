@@ -36,8 +36,8 @@ type Options struct {
 	// Overrides are overrides that change while the policy is in force. They come before the overrides of rules. Give them to all
 	// policies that replace each other. Default: none.
 	Overrides *OverrideTable
-	// Terms reads the terms of an override of this table, for a rule. It is called when a key first needs them, and must be safe for
-	// concurrent use. Its error means that the terms do not fit the rule, and then they do not apply. Required with Overrides.
+	// Terms reads the text of an override for a rule. It is called when a key first needs the terms. Terms with an error do not
+	// apply. It must be safe for concurrent use. Required with Overrides.
 	Terms func(rule, text string) (Terms, error)
 	// Earlier is the policy that this one replaces, such as after a reload of the configuration. The
 	// two policies share equal limits. Keys keep their used units without Earlier too, because state is

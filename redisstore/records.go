@@ -21,7 +21,7 @@ type Record struct {
 	// Until is when the store drops the record, the zero time for never. It is lost when the record is read: a program that needs it
 	// puts it into the text, and does not use the record afterwards.
 	Until time.Time
-	// Removed means that there is no such record.
+	// Removed says that there is no such record.
 	Removed bool
 }
 

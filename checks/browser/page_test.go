@@ -35,7 +35,7 @@ func takePicture(t *testing.T, b *tab) {
 	}
 }
 
-// TestThePage opens the page over a busy server: it answers who is limited, its numbers equal the metrics, hostile keys
+// TestThePage opens the page over a busy server. It shows who is limited, and its numbers equal the metrics. Hostile keys
 // stay text, and the console has no error.
 func TestThePage(t *testing.T) {
 	s := server(t)

@@ -248,21 +248,8 @@ func (b *tab) shoot(name string, whole bool) []byte {
 // metrics returns the numbers of a scrape, by series.
 func metrics(t *testing.T, s *process.Sluice) map[string]string {
 	t.Helper()
-	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URLs["admin"]+"/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := http.DefaultClient.Do(q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
 	numbers := map[string]string{}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(process.Get(t, s.URLs["admin"]+"/metrics")) {
 		if at := strings.LastIndexByte(line, ' '); at > 0 && line[0] != '#' {
 			numbers[line[:at]] = strings.TrimSpace(line[at:])
 		}

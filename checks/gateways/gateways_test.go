@@ -108,8 +108,7 @@ func TestServicesBehindGatewaysGetMarks(t *testing.T) {
 	})
 }
 
-// Gateways that let requests pass while there is no sluice remove marks that clients forge, in all spellings that a service
-// may take for the names of marks.
+// Gateways that let requests pass while Sluice is away remove forged marks, in each spelling that a service reads as a mark.
 func TestForgedMarksWithoutSluice(t *testing.T) {
 	t.Parallel()
 	open := map[string]func(string) string{

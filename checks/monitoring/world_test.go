@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -103,7 +102,7 @@ func start(t *testing.T) *world {
 	}
 	answer.Body.Close()
 	process.Eventually(t, "the end of the model's answer", func() bool {
-		return strings.Contains(get(t, w.servers["memory"].URLs["admin"]+"/metrics"), "\nsluice_model_answers_total{")
+		return strings.Contains(process.Get(t, w.servers["memory"].URLs["admin"]+"/metrics"), "\nsluice_model_answers_total{")
 	})
 	return w
 }
@@ -132,7 +131,7 @@ func (w *world) scrape(t *testing.T) map[string]*metric {
 		return all[name]
 	}
 	for _, s := range w.servers {
-		for line := range strings.Lines(get(t, s.URLs["admin"]+"/metrics")) {
+		for line := range strings.Lines(process.Get(t, s.URLs["admin"]+"/metrics")) {
 			line = strings.TrimSpace(line)
 			switch words := strings.SplitN(line, " ", 4); {
 			case strings.HasPrefix(line, "# HELP "):
@@ -157,25 +156,6 @@ func (w *world) scrape(t *testing.T) map[string]*metric {
 		}
 	}
 	return all
-}
-
-// get returns the text of an answer.
-func get(t *testing.T, address string) string {
-	t.Helper()
-	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := http.DefaultClient.Do(q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 // prometheus is a running Prometheus with the alerts, which scrapes the servers of a world.

@@ -2,7 +2,7 @@
 -- epoch, used if there is none; ARGV[2]: for how long removals are kept, in microseconds; then for each record its text, the
 -- time at which it ends in microseconds, 0 for none, and its member in the log. A text begins with + for a record and - for a
 -- removal. Replies with one digit for each: 1 if there was a record. The meta text has the epoch, the number of the last
--- change, and the highest number of a change that is no longer in the log.
+-- change, and the number of the latest change that the log has dropped.
 local meta, log, ends = KEYS[1], KEYS[2], KEYS[3]
 local epoch, last, floor = ARGV[1], 0, 0
 local raw = redis.call('GET', meta)

@@ -284,7 +284,7 @@ func (v *topView) help() string {
 	return fmt.Sprintf("q quit  ↑↓ select  ⏎ rule  esc all  s sort: %s  / filter  k keys  p pause", topOrders[v.order].name)
 }
 
-// answer returns the line that describes who is limited.
+// answer returns the line that says who is limited.
 func (v *topView) answer(f *wire.Live, rules []topRule) topLine {
 	if v.trouble != "" {
 		return topLine{printable(v.trouble), red}
@@ -315,7 +315,7 @@ func (v *topView) answer(f *wire.Live, rules []topRule) topLine {
 	return topLine{strings.Join(texts, "; "), red}
 }
 
-// mostTexts is the number of rules in the line that describes who is limited.
+// mostTexts bounds the rules that this line names.
 const mostTexts = 3
 
 // ruleLines returns the table of rules.
