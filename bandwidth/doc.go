@@ -21,8 +21,8 @@
 // bytes after that moment, and has at most [ChunkTime] of the rate prepaid. So one connection
 // moves at most 50 ms of the rate, BurstTime and ChunkTime together, beyond rate·W, even if the
 // scheduler delays it. Each further connection that is delayed at the same time adds ChunkTime.
-// Rates of less than 100 bytes a second move single bytes. (TestRateExactly, TestLateness and
-// TestBurstOfMany.)
+// Rates of less than 100 bytes a second move single bytes. (TestRateExactly, TestBurstOfMany and
+// TestLateConnectionsCatchUpWithinABound.)
 //
 // A flow with enough to move keeps its rate within 2 % over 5 s (TestRateReally). It makes up
 // for sleeps that take too long. For this, each chunk must be paid and moved within ChunkTime,

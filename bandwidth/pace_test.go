@@ -74,9 +74,9 @@ func TestRateExactly(t *testing.T) {
 	}
 }
 
-// TestLateness holds a connection up at random: it makes up for it, and even so it moves
+// TestLateConnectionsCatchUpWithinABound holds a connection up at random: it makes up for it, and even so it moves
 // no more than 50 ms of the rate beyond the rate in any interval.
-func TestLateness(t *testing.T) {
+func TestLateConnectionsCatchUpWithinABound(t *testing.T) {
 	const most = bandwidth.BurstTime + bandwidth.ChunkTime
 	for _, c := range paces {
 		t.Run(fmt.Sprintf("%v/%d", c.rate, c.size), func(t *testing.T) {
@@ -112,9 +112,9 @@ func (w *lateWriter) Write(p []byte) (int, error) {
 	return w.trace.Write(p)
 }
 
-// TestFairness lets connections of one key share it: each gets as much, whatever the sizes
+// TestConnectionsShareTheRateFairly lets connections of one key share it: each gets as much, whatever the sizes
 // of its writes, and all together the rate.
-func TestFairness(t *testing.T) {
+func TestConnectionsShareTheRateFairly(t *testing.T) {
 	rate := sluice.PerSecond(10 * mB)
 	for _, sizes := range [][]int{{32 << 10, 32 << 10}, {100, 1 << 20}, {50, 4096, 32 << 10, 1 << 20, 77}} {
 		t.Run(fmt.Sprint(sizes), func(t *testing.T) {

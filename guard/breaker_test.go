@@ -118,7 +118,7 @@ func TestOpensOnRatio(t *testing.T) {
 }
 
 // Failures in a row count, however long ago the first was, unless one call succeeds.
-func TestStreak(t *testing.T) {
+func TestFailuresInARowCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t, guard.Options{Failures: 3})
 		h.fake.set(broken)
@@ -140,7 +140,7 @@ func TestStreak(t *testing.T) {
 
 // Recovery is seen within a second of the fault's end, whenever that is, and the
 // probes in between are few.
-func TestRecovery(t *testing.T) {
+func TestRecoveryIsSeenWithinASecond(t *testing.T) {
 	for _, with := range []struct {
 		name  string
 		fault fault

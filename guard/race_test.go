@@ -15,7 +15,7 @@ import (
 // Many callers use a store that comes and goes: every call has an answer, what
 // is admitted stays within the limits of store and share, all that was taken is given back, and
 // nothing is left behind. It runs in real time, so that the race detector sees what happens at once.
-func TestFlapping(t *testing.T) {
+func TestFlappingStoresLoseNothing(t *testing.T) {
 	before := runtime.NumGoroutine()
 	const units = 1000
 	h := build(t, guard.Options{Deadline: 5 * time.Millisecond, Retry: 10 * time.Millisecond, Share: sluice.Share{Of: 1, Parts: 10}})

@@ -135,12 +135,12 @@ func (r rollout) play(t *testing.T, hybrid bool) (o observed) {
 	return o
 }
 
-// TestRollout gives limits numbers that are 40 times smaller, and larger, in one server, seconds later in another one, and
+// TestRolloutsKeepTheBoundOfBothNumbers gives limits numbers that are 40 times smaller, and larger, in one server, seconds later in another one, and
 // never in a third one. Each server admits about as much as with exact limits: at least a part of it, except for
 // a tenth of the spans. All together stay within the bound of both numbers. The units that servers hold with the larger
 // numbers once were more than the whole capacity of the smaller ones, which admitted nothing until all servers had
 // the same numbers.
-func TestRollout(t *testing.T) {
+func TestRolloutsKeepTheBoundOfBothNumbers(t *testing.T) {
 	second := sluice.PerSecond
 	bucket := [2]sluice.Algorithm{sluice.TokenBucket{Rate: second(4000)}, sluice.TokenBucket{Rate: second(100)}}
 	for name, numbers := range map[string][2]sluice.Algorithm{

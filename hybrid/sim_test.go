@@ -61,7 +61,7 @@ func seeds(t *testing.T, n uint64) (first, count uint64) {
 const mostProblems = 20
 
 // No seed breaks the bound of a limit, or another promise of hybrid limits.
-func TestSimulation(t *testing.T) {
+func TestSimulationsKeepAllPromises(t *testing.T) {
 	first, count := seeds(t, 300) // a thousand with `make nightly`
 	var total world
 	var bad []*scenario

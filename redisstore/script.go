@@ -26,7 +26,7 @@ func newScript(names ...string) *script {
 	for _, name := range names {
 		text, err := sources.ReadFile("scripts/" + name + ".lua")
 		if err != nil {
-			panic(err) // TestScripts makes all of them
+			panic(err) // TestScriptsHaveTheirFragments makes all of them
 		}
 		b.Write(text)
 		b.WriteByte('\n')

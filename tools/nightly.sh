@@ -16,7 +16,7 @@ need wrk wrk
 # shellcheck disable=SC2086 # one word a module
 step "what the day leaves out" testall night $modules -- -count 1 -vet=off -timeout 20m
 step "what tests repeat, four times as often as by day" env SLUICE_SOAK=4 go test -count 1 -timeout 20m -run \
-	'KeepsTheContract|^Test(Simulation|ExactAcrossProcesses|StatesSurviveKills|BatchesAreLinearizable|Keys)$' \
+	'KeepsTheContract|^Test(SimulationsKeepAllPromises|ExactAcrossProcesses|StatesSurviveKills|BatchesAreLinearizable|EachKeyIsLinearizable)$' \
 	./checks/decisions ./checks/linearizable ./checks/redis ./checks/servers ./hybrid
 step "faults, without excuses for a busy machine" env SLUICE_STRICT=1 go -C checks test -count 1 -run '^Test(Faults|HungMaster)' ./faults
 step "the server with the race detector" env SLUICE_PROGRAM_FLAGS=-race GORACE=halt_on_error=1 go -C checks test -count 1 -timeout 60m ./servers ./protocols ./threats

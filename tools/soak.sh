@@ -31,10 +31,10 @@ SLUICE_SOAK=$times go -C checks test -race -count 1 -timeout 24h ./linearizable
 RAPID_CHECKS=$((500 * times)) go -C checks test -count 1 -timeout 24h ./laws
 
 say "hybrid limits in simulations, $rounds times as many seeds: ten thousand are some million requests"
-SLUICE_SOAK=$rounds go test -count 1 -timeout 24h -run '^TestSimulation$' ./hybrid
+SLUICE_SOAK=$rounds go test -count 1 -timeout 24h -run '^TestSimulationsKeepAllPromises$' ./hybrid
 
 say "hybrid limits: all interleavings of up to three processes and six units"
-SLUICE_SOAK=1 go test -count 1 -timeout 24h -run '^TestInterleavings$' ./internal/granttest
+SLUICE_SOAK=1 go test -count 1 -timeout 24h -run '^TestInterleavingsStayExact$' ./internal/granttest
 
 say "hybrid limits in eight processes, $rounds times each fault"
 SLUICE_SOAK=$rounds go -C checks test -count 1 -timeout 24h ./hybrid
@@ -49,4 +49,4 @@ SLUICE_SOAK=$times tools/traefik.sh -v -timeout 24h
 
 say "$rounds rounds of faults"
 go -C checks test -race -count "$rounds" -timeout "$((rounds * 15))m" -skip '^TestValkey' ./faults
-go -C checks test -count "$rounds" -timeout "$((rounds * 5))m" -run '^Test(LostReplies|LostReplyThroughGuard|Eviction|SkewedClocks)$' ./decisions
+go -C checks test -count "$rounds" -timeout "$((rounds * 5))m" -run '^Test(LostReplies|LostReplyThroughGuard|FullServersRefuseOrForget|SkewedClocks)$' ./decisions

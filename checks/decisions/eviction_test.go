@@ -19,10 +19,10 @@ var (
 	evictionDeny  = sluice.MustLimit("eviction deny", sluice.SlidingWindow{Rate: sluice.PerDay(1_000_000)})
 )
 
-// TestEviction fills the memory of servers with keys of a flood. A server that refuses writes
+// TestFullServersRefuseOrForget fills the memory of servers with keys of a flood. A server that refuses writes
 // keeps all states, and the ladder decides for new keys. A server that evicts forgets states of
 // limited keys; the check at the start warns of it.
-func TestEviction(t *testing.T) {
+func TestFullServersRefuseOrForget(t *testing.T) {
 	t.Parallel()
 	const room, flood, attackers = 200 << 10, 4_000, 50
 	for _, test := range []struct {

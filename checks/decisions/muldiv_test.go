@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestMuldiv: what the scripts multiply and divide is exact, in doubles.
-func TestMuldiv(t *testing.T) {
+// TestScriptsMultiplyExactly: what the scripts multiply and divide is exact, in doubles.
+func TestScriptsMultiplyExactly(t *testing.T) {
 	t.Parallel()
 	text := ""
 	for _, name := range []string{"prelude", "product"} {

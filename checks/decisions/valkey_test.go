@@ -28,7 +28,9 @@ func TestValkeyGrantsEqualOracle(t *testing.T) { redistest.RunOverValkey(t, Test
 
 func TestValkeyGrantsHoldTheBound(t *testing.T) { redistest.RunOverValkey(t, TestGrantsHoldTheBound) }
 
-func TestValkeyMuldiv(t *testing.T) { redistest.RunOverValkey(t, TestMuldiv) }
+func TestValkeyScriptsMultiplyExactly(t *testing.T) {
+	redistest.RunOverValkey(t, TestScriptsMultiplyExactly)
+}
 
 func TestValkeyBucketsExpire(t *testing.T) { redistest.RunOverValkey(t, TestBucketsExpire) }
 func TestValkeyWindowsExpireWhenFresh(t *testing.T) {
@@ -55,4 +57,6 @@ func TestValkeyLeastPrivilegeWithSentinels(t *testing.T) {
 	redistest.RunOverValkey(t, TestLeastPrivilegeWithSentinels)
 }
 
-func TestValkeyEviction(t *testing.T) { redistest.RunOverValkey(t, TestEviction) }
+func TestValkeyFullServersRefuseOrForget(t *testing.T) {
+	redistest.RunOverValkey(t, TestFullServersRefuseOrForget)
+}

@@ -87,9 +87,9 @@ func newSubject(t *testing.T, a adapters.Adapter, f *fault) *subject {
 	return s
 }
 
-// TestFaults breaks the server and the way to it in every way that there is, under
+// TestFaultsDegradeAndHeal breaks the server and the way to it in every way that there is, under
 // load through the recommended adapter.
-func TestFaults(t *testing.T) {
+func TestFaultsDegradeAndHeal(t *testing.T) {
 	for _, f := range faults(faultTime) {
 		t.Run(f.name, func(t *testing.T) { newSubject(t, adapters.Rueidis, &f).run(&f, faultTime, 300*time.Millisecond) })
 	}

@@ -57,8 +57,8 @@ func named(t *rapid.T, s subject, name string) subject {
 	return s
 }
 
-// TestOracle plays limits of each algorithm.
-func TestOracle(t *testing.T) {
+// TestStoresDecideAsTheOracle plays limits of each algorithm.
+func TestStoresDecideAsTheOracle(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, rapid.MakeCheck(func(t *rapid.T) { play(t, newPlayer(t, k.draw(t))) }))
 	}

@@ -139,8 +139,8 @@ func planned(i int) plan {
 	return p
 }
 
-// TestKeys checks the decisions about each key.
-func TestKeys(t *testing.T) {
+// TestEachKeyIsLinearizable checks the decisions about each key.
+func TestEachKeyIsLinearizable(t *testing.T) {
 	t.Parallel()
 	for _, s := range subjects {
 		t.Run(s.name, func(t *testing.T) {

@@ -18,9 +18,9 @@ const (
 	boardFile  = "../../contrib/grafana/sluice.json"
 )
 
-// TestAlerts has promtool check the alerts and run their tests. Each alert fires in one test, stays silent in another, and links
+// TestAlertsFireAndStaySilent has promtool check the alerts and run their tests. Each alert fires in one test, stays silent in another, and links
 // to a chapter that exists.
-func TestAlerts(t *testing.T) {
+func TestAlertsFireAndStaySilent(t *testing.T) {
 	promtool, err := process.Find("prometheus", "promtool")
 	if err != nil {
 		t.Fatal(err)

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestComments: comments of functions name their errors, comments of types report whether a type is safe for concurrent
+// TestCommentsNameErrorsAndSafety: comments of functions name their errors, comments of types report whether a type is safe for concurrent
 // use, and each field has a comment.
-func TestComments(t *testing.T) {
+func TestCommentsNameErrorsAndSafety(t *testing.T) {
 	for _, folder := range public {
 		p := documented(t, folder)
 		for _, f := range p.Funcs {

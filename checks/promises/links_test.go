@@ -18,10 +18,10 @@ var (
 	unslugged = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// TestLinks follows every link between files of the repository, with its heading, on every page of
+// TestLinksAndNamedTestsExist follows every link between files of the repository, with its heading, on every page of
 // the documentation. It finds every test that a page names, and every declaration that a page links
 // to its file.
-func TestLinks(t *testing.T) {
+func TestLinksAndNamedTestsExist(t *testing.T) {
 	repo := os.DirFS("../..")
 	tests := map[string]bool{}
 	pages := map[string]string{}

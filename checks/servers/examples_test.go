@@ -28,9 +28,9 @@ import (
 // folder holds the examples.
 var folder = filepath.Join("..", "..", "examples")
 
-// TestExamples runs what the comments of each example promise against the real server,
+// TestExamplesKeepTheirPromises runs what the comments of each example promise against the real server,
 // with its store in memory and in a real Redis.
-func TestExamples(t *testing.T) {
+func TestExamplesKeepTheirPromises(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err != nil || len(files) < 10 {

@@ -115,7 +115,7 @@ func TestRedisStandsStill(t *testing.T) {
 	if count["/shared"] != 100 || count["/open"] != 120 || count["/shut"] != 0 {
 		t.Errorf("120 requests each: %v were admitted; want 100 of /shared, all of /open, none of /shut", count)
 	}
-	// The deadline is 50ms; the rest is for a busy machine. TestFaults measures it.
+	// The deadline is 50ms; the rest is for a busy machine. TestFaultsDegradeAndHeal measures it.
 	if slowest > 3*time.Second {
 		t.Errorf("the slowest answer took %v", slowest)
 	}

@@ -9,7 +9,7 @@ import (
 
 // All tests of this package run over Redis, or over what SLUICE_REDIS_SERVER names. This one
 // runs over Valkey in any case.
-func TestValkey(t *testing.T) {
+func TestValkeyServesTheProxy(t *testing.T) {
 	t.Parallel()
 	redistest.Valkey(t)
 	s := serve(t, "store: {redis: {addresses: ['"+redistest.Start(t).Addr()+"']}}\n"+every)

@@ -159,9 +159,9 @@ var listed = map[string]string{
 	"XT-25": noSuchRate,
 }
 
-// TestVectors replays the vectors of our file, or of the file that SLUICE_VECTORS names. Every vector
+// TestVectorsAreReplayed replays the vectors of our file, or of the file that SLUICE_VECTORS names. Every vector
 // of our file is replayed, or listed with a reason.
-func TestVectors(t *testing.T) {
+func TestVectorsAreReplayed(t *testing.T) {
 	file, own := vectorFile(t)
 	ws := newWorlds(t)
 	differ, counts := map[string]string{}, map[string]int{}

@@ -16,10 +16,10 @@ func small(units int64, processes int, ticks, claims int8) search {
 	}
 }
 
-// TestInterleavings visits all states that a few processes reach with few units: up to three processes and six
+// TestInterleavingsStayExact visits all states that a few processes reach with few units: up to three processes and six
 // units. The spends of all of them, in any order, pass the exact algorithm. Usual runs visit the smaller half of
 // the searches; with SLUICE_SOAK set, all.
-func TestInterleavings(t *testing.T) {
+func TestInterleavingsStayExact(t *testing.T) {
 	three := small(3, 3, 2, 1)
 	three.exact = 1
 	window := small(0, 2, 3, 2)

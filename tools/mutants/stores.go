@@ -37,7 +37,7 @@ var ofStores = []mutation{
 		"the sliding counter decides as an independent oracle", "internal/algo/counter.go",
 		"	return int64(mulDivUp(prev, uint64(c.Length-into), uint64(c.Length)))",
 		"	q, _ := mulDiv(prev, uint64(c.Length-into), uint64(c.Length))\n	return int64(q)",
-		"checks/laws TestOracle",
+		"checks/laws TestStoresDecideAsTheOracle",
 	},
 	{
 		"a clock that goes back refills nothing", "internal/algo/bucket.go",
@@ -144,7 +144,7 @@ var ofStores = []mutation{
 	{
 		"failures in a row count, however long ago the first was", "guard/breaker.go",
 		"	streak := b.streak.Add(1)\n	if streak < b.failures", "	streak := b.streak.Add(1)\n	if streak <= b.failures",
-		"guard TestStreak",
+		"guard TestFailuresInARowCount",
 	},
 	{
 		"a store that is silent opens the breaker", "guard/call.go",
@@ -154,7 +154,7 @@ var ofStores = []mutation{
 	{
 		"the store decides again after a probe", "guard/breaker.go",
 		"	return half + rand.N(b.retry-half)", "	return b.retry + rand.N(b.retry-half) + half*4",
-		"guard TestRecovery",
+		"guard TestRecoveryIsSeenWithinASecond",
 	},
 	{
 		"deny refuses with a RetryAfter of at least a second", "guard/fallback.go",

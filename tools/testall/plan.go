@@ -85,11 +85,11 @@ var crowded = map[string][]string{
 var lone = map[string][]string{
 	".":              {"TestKeysDiffer"},
 	"checks/threats": {"TestBodiesThatNobodyReads", "TestDescriptionsAreDecidedAsRequests", "TestNothingComesBack", "TestNothingGetsPast", "TestNothingGetsPastGateways"}, // the servers under test are other processes
-	"bandwidth":      {"TestFairness", "TestRateExactly"},
+	"bandwidth":      {"TestConnectionsShareTheRateFairly", "TestRateExactly"},
 	"guard":          {"TestFlapsAddTheShare", "TestGuardKeepsTheContract", "TestScaleLaw", "TestScaledLimitsAreKept", "TestSharesAddUp"},
 	"hybrid": { // the goroutines of a virtual clock wait most of the time
-		"TestBoundOverALossyNetwork", "TestFairShares", "TestHybridKeepsTheContract", "TestExactProcessesShare", "TestExactProcessesShareWithHaste", "TestRollout", "TestSimulatedBurst", "TestSimulatedSeeds",
-		"TestSimulatedWindow", "TestSimulation",
+		"TestBoundOverALossyNetwork", "TestFairShares", "TestHybridKeepsTheContract", "TestExactProcessesShare", "TestExactProcessesShareWithHaste", "TestRolloutsKeepTheBoundOfBothNumbers", "TestSimulatedBurst", "TestSimulatedSeeds",
+		"TestSimulatedWindow", "TestSimulationsKeepAllPromises",
 	},
 	"httplimit":                     {"TestPartsOfKeysDoNotCollide", "TestForwardedForSpoofing", "TestIPv6Rotation", "TestReadOnceEqualsReadEach", "TestRulesMatchWhatReachesTheirHandlers", "TestSameHandlerSameKey"},
 	"redisstore":                    {"TestKeysAreInjective"},
@@ -110,15 +110,15 @@ var timed = map[string][]string{
 // their promises by day.
 var nightly = map[string][]string{
 	// By day, virtual time proves rates of bytes, and TestCopyKeepsToTheRate shows the system's clock.
-	"bandwidth":                  {"TestFairnessReally", "TestRateReally"},                                // TestFairness, TestRateExactly
+	"bandwidth":                  {"TestFairnessReally", "TestRateReally"},                                // TestConnectionsShareTheRateFairly, TestRateExactly
 	"checks/redis":               {"TestTwoProcessesKeepOneRate"},                                         // TestCallsSeldom, TestSeveralFlows of bandwidth
 	"httplimit":                  {"TestDownloadsKeepTheRate", "TestUploadsKeepTheRate"},                  // TestBandwidthExactly
 	"server/internal/edge/proxy": {"TestAnswersAreForwardedAtTheRate", "TestBodiesAreForwardedAtTheRate"}, // TestBandwidthExactly of httplimit
 	// Valkey runs the scripts that Redis runs. By day, TestValkeyAdapterReplies, TestValkeyAdapterCluster, TestValkeyCheck,
-	// TestValkey of checks/servers, and the tests over Valkey that are not here run over it, and all of these run over Redis.
+	// TestValkeyServesTheProxy of checks/servers, and the tests over Valkey that are not here run over it, and all of these run over Redis.
 	"checks/decisions": {
 		"TestValkeyBansAreListed", "TestValkeyBansAreListedOnACluster", "TestValkeyBansByHandEqualMemory", "TestValkeyBatchesOfWindows",
-		"TestValkeyBucketsExpire", "TestValkeyKeepsTheContract", "TestValkeyEviction", "TestValkeyGrantsEqualOracle",
+		"TestValkeyBucketsExpire", "TestValkeyKeepsTheContract", "TestValkeyFullServersRefuseOrForget", "TestValkeyGrantsEqualOracle",
 		"TestValkeyGrantsHoldTheBound", "TestValkeyLeasesAsInMemory", "TestValkeyLeastPrivilegeIsLeast", "TestValkeyLeastPrivilegeOnACluster",
 		"TestValkeyLeastPrivilegeWithSentinels", "TestValkeyWindowsExpireWhenFresh",
 	},
@@ -135,16 +135,16 @@ var nightly = map[string][]string{
 		"TestVersionsShareRedis",         // TestStatesInRedisKeepTheirBytes of checks/decisions
 	},
 	"checks/threats":         {"TestAttacksReachWithoutSluice"}, // of the harness; TestNothingGetsPast has the same attacks
-	"hybrid":                 {"TestSimulationNotices"},         // of the harness; TestSimulation plays the same scenarios
+	"hybrid":                 {"TestSimulationNotices"},         // of the harness; TestSimulationsKeepAllPromises plays the same scenarios
 	"server/internal/config": {"TestManyDescriptors"},           // TestManyRules, TestManyEntries
 	// By day, package hybrid has these tests in virtual time.
 	"checks/hybrid": {
 		"TestBothHalvesShareOverRedis", // TestExactProcessesShare
-		"TestClocksDrift",              // TestGrantsEnd, TestSimulation
-		"TestLoweredNumbers",           // TestSimulation
-		"TestProcessesRollOut",         // TestRollout
-		"TestProcessesShareFairly",     // TestSimulation
-		"TestServerClocks",             // TestSimulation
+		"TestClocksDrift",              // TestGrantsEnd, TestSimulationsKeepAllPromises
+		"TestLoweredNumbers",           // TestSimulationsKeepAllPromises
+		"TestProcessesRollOut",         // TestRolloutsKeepTheBoundOfBothNumbers
+		"TestProcessesShareFairly",     // TestSimulationsKeepAllPromises
+		"TestServerClocks",             // TestSimulationsKeepAllPromises
 		"TestSlotsMove",                // TestSlotsMigrateUnderLoad of checks/faults moves slots
 	},
 }

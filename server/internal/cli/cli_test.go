@@ -18,9 +18,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"sluice": func() { os.Exit(Main()) }})
 }
 
-// TestScripts runs the command lines in testdata/script. UPDATE=1 writes what they
+// TestCommandsPrintWhatTheirScriptsSay runs the command lines in testdata/script. UPDATE=1 writes what they
 // print into the scripts.
-func TestScripts(t *testing.T) {
+func TestCommandsPrintWhatTheirScriptsSay(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: os.Getenv("UPDATE") != "",

@@ -113,7 +113,7 @@ func wantedNames() []Name {
 type formatCase struct{ name, format, lines, want string }
 
 // Lines of each format give their requests, with the times at which they began.
-func TestFormats(t *testing.T) {
+func TestEachFormatGivesItsRequests(t *testing.T) {
 	utc(t)
 	for _, c := range formatCases() {
 		t.Run(c.name, func(t *testing.T) {

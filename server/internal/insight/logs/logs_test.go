@@ -109,7 +109,7 @@ func gzipped(t *testing.T, text string) string {
 }
 
 // Lines that are out of order, split into files, compressed and read from the standard input give the same records.
-func TestOrder(t *testing.T) {
+func TestOrderAndFilesChangeNoRecord(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	all := lines(5000, random)
 	text := strings.Join(all, "\n") + "\n"

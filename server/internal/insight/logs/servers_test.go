@@ -8,7 +8,7 @@ import (
 )
 
 // Lines that servers of Debian wrote give the requests that were sent: see testdata/servers/README.md.
-func TestServers(t *testing.T) {
+func TestLinesOfServersGiveTheirRequests(t *testing.T) {
 	utc(t)
 	for name, format := range map[string]string{
 		"nginx-combined":  "",

@@ -157,7 +157,7 @@ func jsonOf(t *testing.T, r *Report) string {
 }
 
 // Rules that need what the log lacks are left out with the remedy, and so are classes and the rules that need them.
-func TestUnevaluated(t *testing.T) {
+func TestRulesWithoutTheirDataAreLeftOut(t *testing.T) {
 	limits := []*sluice.Limit{sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerDay(1)})}
 	global := []policy.Part{policy.Global()}
 	p := rules(
@@ -231,7 +231,7 @@ func TestClientsThatRetry(t *testing.T) {
 }
 
 // What is newly limited, and what is freed, is relative to the policy before, or to the log.
-func TestChanges(t *testing.T) {
+func TestChangesAreRelativeToWhatWas(t *testing.T) {
 	text := ""
 	for i := range 10 {
 		text += fmt.Sprintf("%d.000001 192.0.2.%d \"GET /x HTTP/1.1\" %d\n", 1_800_000_000+i, i%2, []int{200, 429}[bit(i == 8)])
@@ -275,7 +275,7 @@ func TestHostileTexts(t *testing.T) {
 }
 
 // A series counts everything, however long it becomes.
-func TestSeries(t *testing.T) {
+func TestSeriesCountEverything(t *testing.T) {
 	random := rand.New(rand.NewPCG(27, 4))
 	for range 200 {
 		var s series
@@ -306,7 +306,7 @@ func TestSeries(t *testing.T) {
 }
 
 // An expectation holds or fails by a number of the report. Without such a number it is an error.
-func TestExpectations(t *testing.T) {
+func TestExpectationsHoldByNumbers(t *testing.T) {
 	r := &Report{NewlyLimited: Change{Clients: 5}, Rules: []Rule{{Name: "login", Limited: 7}}}
 	for text, want := range map[string]bool{
 		"newly_limited.clients<=5": true, "newly_limited.clients<5": false, "newly_limited.clients >= 6": false, "newly_limited.clients = 5": true,
