@@ -21,6 +21,11 @@ type Record struct {
 	// Until is when the store drops the record, the zero time for never. It is lost when the record is read: a program that needs it
 	// puts it into the text, and does not use the record afterwards.
 	Until time.Time
+	// For is how long the store keeps the record, by the clock of the store; zero for no end. Give Until, For or neither. It is lost
+	// when the record is read.
+	For time.Duration
+	// Age is how long ago the record was put, by the clock of the store. Only RecordsSince sets it.
+	Age time.Duration
 	// Removed says that there is no such record.
 	Removed bool
 }
@@ -54,35 +59,47 @@ var (
 	recordsSinceScript = newScript("now", "records_since")
 )
 
-// The words after the brace in the keys of records. No key of a client has this text in braces: see names.appendText.
-const recordTag = "{%.records}"
+// Records are the records of a space. Make them with Store.Records. All methods are safe for concurrent use.
+type Records struct {
+	store *Store
+	stem  string // of keys
+}
+
+// Records returns the records of a space, whose name has lower-case letters only. Records of other spaces are other records. Each
+// space is in one slot of a cluster.
+func (s *Store) Records(space string) *Records {
+	// No key of a client has such a text in braces: see names.appendText.
+	return &Records{s, s.names.prefix + "{%." + space + "}"}
+}
 
 // recordKey returns the key of a record, and its member in the log.
-func (s *Store) recordKey(name string) (key, member string) {
+func (r *Records) recordKey(name string) (key, member string) {
 	sum := sha256.Sum256([]byte(name))
 	member = base64.RawURLEncoding.EncodeToString(sum[:16])
-	return s.names.prefix + recordTag + "r:" + member, member
+	return r.stem + "r:" + member, member
 }
 
 // PutRecords keeps records, and removes the records that are Removed. It changes all or none. The result says for each record whether it
 // was there. When PutRecords returns without an error, no other program reads the earlier records.
 // Errors are as in sluice.Store, with the error of the server or the connection.
-func (s *Store) PutRecords(ctx context.Context, records []Record) (found []bool, err error) {
-	stem := s.names.prefix + recordTag
-	keys := append(make([]string, 0, len(records)+3), stem+"meta", stem+"log", stem+"ends")
+func (r *Records) PutRecords(ctx context.Context, records []Record) (found []bool, err error) {
+	keys := append(make([]string, 0, len(records)+3), r.stem+"meta", r.stem+"log", r.stem+"ends")
 	args := append(make([]string, 0, 3*len(records)+2), rand.Text(), strconv.FormatInt(removalsLast.Microseconds(), 10))
 	for i := range records {
-		r := &records[i]
-		key, member := s.recordKey(r.Name)
-		text, until := "+"+strconv.Itoa(len(r.Name))+" "+r.Name+r.Text, int64(0)
-		if r.Removed {
-			text = "-" + strconv.Itoa(len(r.Name)) + " " + r.Name
-		} else if !r.Until.IsZero() {
-			until = r.Until.UnixMicro()
+		one := &records[i]
+		key, member := r.recordKey(one.Name)
+		text, until := "+"+strconv.Itoa(len(one.Name))+" "+one.Name+one.Text, "0"
+		switch {
+		case one.Removed:
+			text = "-" + strconv.Itoa(len(one.Name)) + " " + one.Name
+		case one.For > 0:
+			until = "+" + strconv.FormatInt(one.For.Microseconds(), 10)
+		case !one.Until.IsZero():
+			until = strconv.FormatInt(one.Until.UnixMicro(), 10)
 		}
-		keys, args = append(keys, key), append(args, text, strconv.FormatInt(until, 10), member)
+		keys, args = append(keys, key), append(args, text, until, member)
 	}
-	reply, err := s.run(ctx, recordsPutScript, keys, args)
+	reply, err := r.store.run(ctx, recordsPutScript, keys, args)
 	if err != nil {
 		return nil, err
 	}
@@ -100,17 +117,16 @@ var errRecords = fmt.Errorf("redisstore: the records in the store are not of thi
 
 // RecordsSince returns up to most records that have changed since a mark; 1,000 are a good number. A record may come twice.
 // Errors are as in sluice.Store, with the error of the server or the connection.
-func (s *Store) RecordsSince(ctx context.Context, m RecordMark, most int) (page RecordPage, err error) {
-	stem := s.names.prefix + recordTag
+func (r *Records) RecordsSince(ctx context.Context, m RecordMark, most int) (page RecordPage, err error) {
 	if m.epoch == "" {
 		m.epoch = "-"
 	}
-	reply, err := s.run(ctx, recordsSinceScript, []string{stem + "meta", stem + "log"}, []string{m.epoch, strconv.FormatInt(m.last, 10), strconv.Itoa(most)})
+	reply, err := r.store.run(ctx, recordsSinceScript, []string{r.stem + "meta", r.stem + "log"}, []string{m.epoch, strconv.FormatInt(m.last, 10), strconv.Itoa(most)})
 	if err != nil {
 		return page, err
 	}
 	words := strings.Fields(reply)
-	if len(words) < 4 {
+	if len(words) < 4 || len(words)%2 != 0 {
 		return page, errRecords
 	}
 	page.Again, page.More = words[1] == "1", words[3] == "1"
@@ -121,23 +137,28 @@ func (s *Store) RecordsSince(ctx context.Context, m RecordMark, most int) (page 
 	if words = words[4:]; len(words) == 0 {
 		return page, nil
 	}
-	keys := make([]string, len(words))
-	for i, member := range words {
-		keys[i] = stem + "r:" + member
+	keys, ages := make([]string, len(words)/2), make([]time.Duration, len(words)/2)
+	for i := range keys {
+		age, err := strconv.ParseInt(words[2*i+1], 10, 64)
+		if err != nil {
+			return page, errRecords
+		}
+		keys[i], ages[i] = r.stem+"r:"+words[2*i], time.Duration(age)*time.Microsecond
 	}
-	texts, err := s.recordTexts(ctx, keys)
+	texts, err := r.recordTexts(ctx, keys)
 	if err != nil {
 		return page, err
 	}
-	for _, text := range texts {
-		switch r, ok := readRecord(text); {
+	for i, text := range texts {
+		switch one, ok := readRecord(text); {
 		case text == "" && m.last > 0:
 			page.Again = true // it has ended, or its removal is forgotten
 		case text == "":
 		case !ok:
 			return page, errRecords
 		default:
-			page.Records = append(page.Records, r)
+			one.Age = ages[i]
+			page.Records = append(page.Records, one)
 		}
 	}
 	return page, nil
@@ -145,15 +166,15 @@ func (s *Store) RecordsSince(ctx context.Context, m RecordMark, most int) (page 
 
 // RecordsOf returns the records of some names, in their order; a record that does not exist is Removed.
 // Errors are as in sluice.Store, with the error of the server or the connection.
-func (s *Store) RecordsOf(ctx context.Context, of []string) ([]Record, error) {
+func (r *Records) RecordsOf(ctx context.Context, of []string) ([]Record, error) {
 	keys, all := make([]string, len(of)), make([]Record, len(of))
 	for i, name := range of {
-		keys[i], _ = s.recordKey(name)
+		keys[i], _ = r.recordKey(name)
 	}
 	if len(of) == 0 {
 		return nil, nil
 	}
-	texts, err := s.recordTexts(ctx, keys)
+	texts, err := r.recordTexts(ctx, keys)
 	if err != nil {
 		return nil, err
 	}
@@ -162,18 +183,18 @@ func (s *Store) RecordsOf(ctx context.Context, of []string) ([]Record, error) {
 		if text == "" {
 			continue
 		}
-		r, ok := readRecord(text)
+		one, ok := readRecord(text)
 		if !ok {
 			return nil, errRecords
 		}
-		all[i] = r
+		all[i] = one
 	}
 	return all, nil
 }
 
 // recordTexts returns the texts at some keys.
-func (s *Store) recordTexts(ctx context.Context, keys []string) ([]string, error) {
-	reply, err := s.run(ctx, bansScript, keys, nil)
+func (r *Records) recordTexts(ctx context.Context, keys []string) ([]string, error) {
+	reply, err := r.store.run(ctx, bansScript, keys, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -101,10 +101,11 @@ func walk(t *testing.T, route adapters.Route, steps int) error {
 			return err
 		}
 	}
-	if _, err := store.PutRecords(t.Context(), []redisstore.Record{{Name: "r", Text: "x", Until: time.UnixMicro(now + 1_000_000)}}); err != nil {
+	records := store.Records("records")
+	if _, err := records.PutRecords(t.Context(), []redisstore.Record{{Name: "r", Text: "x", Until: time.UnixMicro(now + 1_000_000)}}); err != nil {
 		return err
 	}
-	page, err := store.RecordsSince(t.Context(), redisstore.RecordMark{}, 10)
+	page, err := records.RecordsSince(t.Context(), redisstore.RecordMark{}, 10)
 	if err == nil && len(page.Records) != 1 {
 		t.Errorf("of one record, %d are read", len(page.Records))
 	}

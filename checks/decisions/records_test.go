@@ -16,7 +16,7 @@ import (
 
 // follower reads the changes of records, as a server does.
 type follower struct {
-	store   *redisstore.Store
+	store   *redisstore.Records
 	mark    redisstore.RecordMark
 	known   map[string]string
 	repeats int
@@ -56,18 +56,18 @@ func (f *follower) follow(ctx context.Context, most int) error {
 }
 
 // recordServers are a single server and a cluster.
-func recordServers(t *testing.T) map[string]func() *redisstore.Store {
+func recordServers(t *testing.T) map[string]func() *redisstore.Records {
 	server, cluster := redistest.Start(t), redistest.StartCluster(t, 3, 0)
-	dial := func(to adapters.Route, o redisstore.Options) func() *redisstore.Store {
-		return func() *redisstore.Store {
+	dial := func(to adapters.Route, o redisstore.Options) func() *redisstore.Records {
+		return func() *redisstore.Records {
 			s, err := redisstore.New(adapters.Rueidis.Dial(t, to), o)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return s
+			return s.Records("records")
 		}
 	}
-	return map[string]func() *redisstore.Store{
+	return map[string]func() *redisstore.Records{
 		"one server": dial(adapters.ToSocket(server), redisstore.Options{}),
 		"a cluster":  dial(adapters.ToCluster(cluster), redisstore.Options{Cluster: true}),
 	}
@@ -133,10 +133,11 @@ func TestRecordsAreReadAgainAfterALoss(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	server := redistest.Start(t)
-	store, err := redisstore.New(adapters.Rueidis.Dial(t, adapters.ToSocket(server)), redisstore.Options{})
+	s, err := redisstore.New(adapters.Rueidis.Dial(t, adapters.ToSocket(server)), redisstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	store := s.Records("records")
 	put := func(name string, removed bool) {
 		t.Helper()
 		if _, err := store.PutRecords(ctx, []redisstore.Record{{Name: name, Text: name, Removed: removed}}); err != nil {
@@ -185,13 +186,18 @@ func TestRecordsEnd(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	server := redistest.Start(t)
-	store, err := redisstore.New(adapters.Rueidis.Dial(t, adapters.ToSocket(server)), redisstore.Options{})
+	s, err := redisstore.New(adapters.Rueidis.Dial(t, adapters.ToSocket(server)), redisstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	store := s.Records("records")
 	var batch []redisstore.Record
 	for i := range 100 {
-		batch = append(batch, redisstore.Record{Name: fmt.Sprint(i), Until: time.Now().Add(200 * time.Millisecond)})
+		r := redisstore.Record{Name: fmt.Sprint(i), Until: time.Now().Add(200 * time.Millisecond)}
+		if i%2 == 0 {
+			r.Until, r.For = time.Time{}, 200*time.Millisecond
+		}
+		batch = append(batch, r)
 	}
 	if _, err := store.PutRecords(ctx, batch); err != nil {
 		t.Fatal(err)
@@ -210,6 +216,29 @@ func TestRecordsEnd(t *testing.T) {
 		}
 		if n == 1 && keys == 3 { // the records' meta text, the log, and the other record
 			return
+		}
+	}
+}
+
+// TestRecordsOfSpaces: records of one space are not in another one, and their ages are by the clock of the server.
+func TestRecordsOfSpaces(t *testing.T) {
+	server := redistest.Start(t)
+	now := time.Now().Add(-time.Hour)
+	s, err := redisstore.New(redistest.WithClock(adapters.Rueidis.Dial(t, adapters.ToSocket(server)), func() int64 { return now.UnixMicro() }), redisstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := s.Records("a"), s.Records("b")
+	for name, of := range map[string]*redisstore.Records{"one": a, "other": b} {
+		if _, err := of.PutRecords(t.Context(), []redisstore.Record{{Name: name, For: time.Hour}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now = now.Add(400 * time.Millisecond)
+	for name, of := range map[string]*redisstore.Records{"one": a, "other": b} {
+		page, err := of.RecordsSince(t.Context(), redisstore.RecordMark{}, 10)
+		if err != nil || len(page.Records) != 1 || page.Records[0].Name != name || page.Records[0].Age.Round(time.Millisecond) != 400*time.Millisecond {
+			t.Errorf("the space of record %s has %+v, %v; want it, 400 ms old", name, page.Records, err)
 		}
 	}
 }

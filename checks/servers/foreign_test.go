@@ -28,7 +28,7 @@ rules:
 	}
 	get("/shut/a", http.StatusOK)
 	get("/open/a", http.StatusOK)
-	reply, err := redis.Do(t.Context(), "KEYS", "*")
+	reply, err := redis.Do(t.Context(), "KEYS", "sluice{/*")
 	keys, _ := reply.([]any)
 	if err != nil || len(keys) != 2 {
 		t.Fatalf("the keys are %v, %v", keys, err)

@@ -177,7 +177,7 @@ rules:
 	}
 	holders := 0
 	for _, node := range c.Nodes {
-		keys, err := node.Do(t.Context(), "KEYS", "tenants*")
+		keys, err := node.Do(t.Context(), "KEYS", "tenants{[^%]*")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -348,7 +348,7 @@ rules:
 	if got := s.mustCheck("/", "192.0.2.7"); got.Allowed {
 		t.Errorf("the client is allowed %+v, want it banned", got)
 	}
-	reply, err := r.Do(t.Context(), "KEYS", "*")
+	reply, err := r.Do(t.Context(), "KEYS", "sluice{[^%]*") // the others are about the server itself
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 -- Reads which records have changed. KEYS: the meta text and the log, see records_put.lua. ARGV: the epoch and the number of the
 -- last change that the caller has read, and the most members. Replies with words: the epoch, 1 if the caller must read all records
--- because it cannot know what it missed, the number to go on from, 1 if there is more, and the members.
+-- because it cannot know what it missed, the number to go on from, 1 if there is more, and the members, each with its age in
+-- microseconds: the numbers of changes follow the clock.
 local raw = redis.call('GET', KEYS[1])
 if not raw then
   return (ARGV[1] == '-' and '- 0' or '- 1') .. ' 0 0'
@@ -20,5 +21,6 @@ if #rows == 2 * most then
 end
 for i = 1, #rows, 2 do
   words[#words + 1] = rows[i]
+  words[#words + 1] = string.format('%.0f', math.max(0, now - rows[i + 1]))
 end
 return table.concat(words, ' ')

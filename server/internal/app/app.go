@@ -18,6 +18,7 @@ import (
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 	"github.com/sluicehq/sluice/server/internal/observe/webhook"
 	"github.com/sluicehq/sluice/server/internal/secret"
+	"github.com/sluicehq/sluice/server/internal/store/peers"
 	"github.com/sluicehq/sluice/server/internal/systemd"
 	"github.com/sluicehq/sluice/server/internal/writable"
 )
@@ -75,6 +76,7 @@ type App struct {
 	reloads  *reloads
 	kept     *kept // nil without Options.Keep
 	servers  *accept.Servers
+	peers    *peers.Peers // nil without Redis
 
 	started  time.Time
 	cut      context.CancelFunc // ends the contexts of all requests
@@ -145,6 +147,9 @@ func (a *App) assemble() (err error) {
 		MaxConnections: f.HTTP.MaxConnections, PerClient: f.HTTP.MaxConnectionsPerClient, Trusted: e.ip.Trusts, HeaderTimeout: f.HTTP.HeaderTimeout,
 		Passed: a.o.Passed, Callers: a.callers, Files: &a.files, Logger: a.o.Logger, Metrics: a.metrics,
 	}, f.Listen.All(), a.endpoints(ctx))
+	if err == nil {
+		a.peers = e.store.Peers(a.self(), a.answer, a.o.Logger)
+	}
 	return err
 }
 

@@ -27,8 +27,7 @@ const (
 func (a *App) dashboard(pages map[string]http.Handler) {
 	e := &a.engine
 	d := dashboard.New(dashboard.Options{
-		Live: a.live, Rules: a.rulesInWords, Draining: a.ending,
-		Known:   func(rule string) bool { return rule == telemetry.NoRule || e.decider.Policy().Rule(rule) != nil },
+		Live: a.frame, Rules: a.rulesInWords, Draining: a.ending, Known: a.known,
 		History: e.decisions.History(), KeyOf: a.keyOf, Reset: e.api.Reset(), Unban: e.api.Bans(), Override: e.api.Overrides(),
 		BeforeReveal: func(r *http.Request, rule, digest string) error {
 			c := audit.Change{Action: "reveal", Rules: []string{rule}, Key: digest, Status: http.StatusOK}
@@ -41,6 +40,18 @@ func (a *App) dashboard(pages map[string]http.Handler) {
 	})
 	maps.Copy(pages, d.Calls())
 	pages["/v1/explain"] = e.api.Explain(e.store.InRedis())
+}
+
+// known reports whether there is a rule. An empty rule means all rules.
+func (a *App) known(rule string) bool {
+	return rule == "" || rule == telemetry.NoRule || a.engine.decider.Policy().Rule(rule) != nil
+}
+
+// frame returns what the server does now, and the other servers.
+func (a *App) frame(ctx context.Context, rule string) *wire.Live {
+	l := a.live(ctx, rule)
+	a.addPeers(ctx, rule, l)
+	return l
 }
 
 // live returns what the server does now.

@@ -23,6 +23,9 @@ func (a *App) Run(ctx context.Context) error {
 	running.Go(func() { a.kept.run(notifying) })
 	running.Go(func() { a.webhook.Run(notifying) })
 	running.Go(func() { a.engine.decisions.History().Run(notifying) })
+	if a.peers != nil {
+		running.Go(func() { a.peers.Run(notifying) })
+	}
 	stopStore := a.engine.store.Start()
 	a.serving.Store(true)
 	a.audit.Started()

@@ -13,6 +13,7 @@ import (
 	"github.com/sluicehq/sluice/server/internal/secret"
 	"github.com/sluicehq/sluice/server/internal/store/local"
 	"github.com/sluicehq/sluice/server/internal/store/overrides"
+	"github.com/sluicehq/sluice/server/internal/store/peers"
 	"github.com/sluicehq/sluice/server/internal/store/remote"
 	"github.com/sluicehq/sluice/server/internal/store/statefile"
 )
@@ -59,7 +60,7 @@ func Open(o Options) (s *Store, err error) {
 		s.SetPolicy(o.Policy)
 		o.Metrics.Hybrid(s.hybridStats)
 		s.Decides, s.memory = s.remote.Guard(), s.remote.Local()
-		s.Overrides = overrides.OpenShared(context.Background(), s.remote.Records(), o.Overrides, o.Logger, o.Metrics)
+		s.Overrides = overrides.OpenShared(context.Background(), s.remote.Records(overrides.Space), o.Overrides, o.Logger, o.Metrics)
 	} else {
 		if s.memory, s.states, err = local.Open(o.Memory, o.Logger, o.Metrics); err != nil {
 			return nil, err
@@ -92,6 +93,18 @@ func (s *Store) publish(prefix, what string, m *telemetry.Metrics) {
 
 // InRedis reports whether other servers can share the store.
 func (s *Store) InRedis() bool { return s.remote != nil }
+
+// Peers returns the other servers of the store; nil for a store in this process. The argument self is this server, which answers
+// their questions.
+func (s *Store) Peers(self peers.Server, answer func(ctx context.Context, question string) []byte, logger *slog.Logger) *peers.Peers {
+	if s.remote == nil {
+		return nil
+	}
+	return peers.New(peers.Options{
+		Servers: s.remote.Records("servers"), Questions: s.remote.Records("questions"), Answers: s.remote.Records("answers"),
+		Self: self, Answer: answer, Logger: logger,
+	})
+}
 
 // SetPolicy takes the fallbacks from a policy, which is in force. See [remote.Store.SetPolicy].
 func (s *Store) SetPolicy(p *policy.Policy) {

@@ -27,7 +27,33 @@ type Live struct {
 	Hybrid   []HybridLimit `json:"hybrid"`
 	// Reloads are the last configurations that were loaded, the latest first.
 	Reloads []Reload `json:"reloads"`
+	// Servers are the servers that share the store in Redis, this one first; left out without Redis.
+	Servers []Server `json:"servers,omitempty"`
+	// MoreServers means that there are more servers than are listed. ServersUnknown is why the list may not be up to date.
+	MoreServers    bool   `json:"more_servers,omitempty"`
+	ServersUnknown string `json:"servers_unknown,omitempty"`
 }
+
+// Server is a server as it describes itself.
+type Server struct {
+	// Name is the name of its machine, and Admin the URL of its admin listener, as it was configured.
+	Name      string `json:"name"`
+	Admin     string `json:"admin,omitempty"`
+	Version   string `json:"version,omitempty"`
+	StartedMS int64  `json:"started_ms"`
+	// State is this for the server that answers; answers or silent for another one, and waiting if it has not answered yet.
+	State string `json:"state"`
+	// SeenMS is how long ago the server wrote to Redis last, by the clock of Redis.
+	SeenMS int64 `json:"seen_ms"`
+}
+
+// The states of a server.
+const (
+	ServerThis    = "this"
+	ServerWaiting = "waiting"
+	ServerAnswers = "answers"
+	ServerSilent  = "silent"
+)
 
 // LiveRule has what a rule did since the server started.
 type LiveRule struct {

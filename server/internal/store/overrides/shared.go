@@ -10,7 +10,10 @@ import (
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
-// Records are the records of a store in Redis, as redisstore.Store has them.
+// Space is the space of the records of overrides.
+const Space = "records"
+
+// Records are the records of Space, as redisstore.Records has them.
 type Records interface {
 	PutRecords(ctx context.Context, records []redisstore.Record) ([]bool, error)
 	RecordsSince(ctx context.Context, m redisstore.RecordMark, most int) (redisstore.RecordPage, error)

@@ -129,27 +129,42 @@ func (r *calls) ListBans(ctx context.Context, q sluice.BanQuery) (page sluice.Ba
 	return page, err
 }
 
+// records are the records of a space. Until the first connection, calls fail.
+type records struct {
+	calls *calls
+	space string
+}
+
+// of calls a function with the records of the connection.
+func (r records) of(call func(*redisstore.Records) error) error {
+	s, _, err := r.calls.begin()
+	if err != nil {
+		return err
+	}
+	return call(s.Records(r.space))
+}
+
 // PutRecords keeps records that all servers share, or removes them.
-func (r *calls) PutRecords(ctx context.Context, records []redisstore.Record) (found []bool, err error) {
-	err = r.end(func(s *redisstore.Store) (err error) {
-		found, err = s.PutRecords(ctx, records)
+func (r records) PutRecords(ctx context.Context, all []redisstore.Record) (found []bool, err error) {
+	err = r.of(func(s *redisstore.Records) (err error) {
+		found, err = s.PutRecords(ctx, all)
 		return err
 	})
 	return found, err
 }
 
 // RecordsSince returns a page of the records that changed.
-func (r *calls) RecordsSince(ctx context.Context, m redisstore.RecordMark, most int) (page redisstore.RecordPage, err error) {
-	s, _, err := r.begin()
-	if err == nil {
+func (r records) RecordsSince(ctx context.Context, m redisstore.RecordMark, most int) (page redisstore.RecordPage, err error) {
+	err = r.of(func(s *redisstore.Records) (err error) {
 		page, err = s.RecordsSince(ctx, m, most)
-	}
+		return err
+	})
 	return page, err
 }
 
 // RecordsOf returns the records of names.
-func (r *calls) RecordsOf(ctx context.Context, names []string) (all []redisstore.Record, err error) {
-	err = r.end(func(s *redisstore.Store) (err error) {
+func (r records) RecordsOf(ctx context.Context, names []string) (all []redisstore.Record, err error) {
+	err = r.of(func(s *redisstore.Records) (err error) {
 		all, err = s.RecordsOf(ctx, names)
 		return err
 	})

@@ -312,8 +312,8 @@ func firstWord(text string) string {
 	return word[:min(len(word), 32)]
 }
 
-// Records returns the records that all servers of the store share. Calls fail while there is no connection.
-func (r *Store) Records() *calls { return &r.remote } //nolint:revive // the type implements overrides.Records
+// Records returns the records of a space, which all servers of the store share. Calls fail until there is a connection.
+func (r *Store) Records(space string) records { return records{&r.remote, space} } //nolint:revive // it implements interfaces of its users
 
 // Guard returns the store that decides, by fallbacks while Redis does not.
 func (r *Store) Guard() *guard.Store { return r.guard }
