@@ -223,7 +223,7 @@ var secrets = regexp.MustCompile(`(?i)((?:tok|pa?s[sw]|pa?swor|pwd|auth|secr)[a-
 // secret reports whether the value of a setting must not be shown.
 func secret(name string) bool {
 	switch strings.TrimSuffix(name, "_env") {
-	case "token", "pass", "auth", "password", "secret", "key_secret":
+	case "token", "read_token", "pass", "auth", "password", "secret", "key_secret":
 		return true
 	}
 	return false

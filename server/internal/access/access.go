@@ -4,6 +4,7 @@ package access
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -91,7 +92,17 @@ func (r *Rules) protect(next http.Handler, needsToken bool) http.Handler {
 			return
 		}
 		if needsToken {
-			if err := authorize(q, r.Name, r.Tokens); err != nil {
+			other := Decide
+			if r.Name == operatorListener {
+				other = Operate
+			}
+			var lacks *ScopeError
+			switch err := authorize(q, r.Name, r.Tokens, needs(q, other)); {
+			case errors.As(err, &lacks):
+				w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="sluice %s", error="insufficient_scope"`, r.Name))
+				refuse(w, q, http.StatusForbidden, "Missing scope", err.Error()+"; "+lacks.Remedy())
+				return
+			case err != nil:
 				w.Header().Set("WWW-Authenticate", fmt.Sprintf("Bearer realm=%q", "sluice "+r.Name))
 				refuse(w, q, http.StatusUnauthorized, "Not authorized", err.Error())
 				return
@@ -104,18 +115,37 @@ func (r *Rules) protect(next http.Handler, needsToken bool) http.Handler {
 // NeedsToken reports whether a caller must prove itself with a token.
 func (r *Rules) NeedsToken() bool { return r.Tokens != nil }
 
-// Verify reports whether a token is one of the listener's. It is for protocols other than HTTP. A listener that
-// needs no token accepts any.
-func (r *Rules) Verify(token string) bool { return r.Tokens == nil || r.Tokens.Verify(token) }
+// Verify reports whether a token is one of the listener's, and whether it may decide. It is for protocols other than HTTP. A listener
+// that needs no token accepts any.
+func (r *Rules) Verify(token string) (known, decides bool) {
+	if r.Tokens == nil {
+		return true, true
+	}
+	scopes := r.Tokens.Scopes(token)
+	return scopes != 0, scopes&Decide != 0
+}
 
-// authorize returns an error for a request without one of the tokens of that name.
-func authorize(r *http.Request, name string, tokens *Tokens) error {
-	scheme, given, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+// bearer returns the token of a request; empty without one.
+func bearer(q *http.Request) string {
+	scheme, given, ok := strings.Cut(q.Header.Get("Authorization"), " ")
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(given)
+}
+
+// authorize returns an error for a request without a token that has one of the scopes: a *ScopeError if it has another token. The
+// name is of the token that callers usually send.
+func authorize(q *http.Request, name string, tokens *Tokens, needs Scope) error {
+	given := bearer(q)
+	if given == "" {
 		return fmt.Errorf("this call needs the %s token: send it as Authorization: Bearer TOKEN", name)
 	}
-	if !tokens.Verify(strings.TrimSpace(given)) {
+	switch scopes := tokens.Scopes(given); {
+	case scopes == 0:
 		return fmt.Errorf("the token is not the %s token", name)
+	case scopes&needs == 0:
+		return &ScopeError{needs}
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func call(t *testing.T, h http.Handler, method, path string, header ...string) *
 
 func TestCallsNeedAToken(t *testing.T) {
 	var refused []string
-	rules := Rules{Name: "admin", Tokens: NewTokens("another one", "a secret"), OnRefused: func(r *http.Request, title string) {
+	rules := Rules{Name: "admin", Tokens: NewTokens(Token{"another one", every}, Token{"a secret", every}), OnRefused: func(r *http.Request, title string) {
 		refused = append(refused, r.Method+" "+r.URL.Path+": "+title)
 	}}
 	h := rules.Protect(http.HandlerFunc(page))
@@ -119,7 +119,7 @@ func TestWebPagesReachNothingOnThisMachine(t *testing.T) {
 func TestOnlyThisMachineNeedsNoToken(t *testing.T) {
 	closed := Rules{Name: "admin", Remedy: "set admin.token_file"}
 	withToken, withCert, open := closed, closed, closed
-	withToken.Tokens, withCert.Certificates, open.Open = NewTokens("a secret"), true, true
+	withToken.Tokens, withCert.Certificates, open.Open = NewTokens(Token{"a secret", every}), true, true
 	for _, x := range []struct {
 		addr  string // a path means a Unix socket
 		rules Rules
@@ -164,7 +164,7 @@ func TestOnlyThisMachineNeedsNoToken(t *testing.T) {
 }
 
 func TestTokensCanChange(t *testing.T) {
-	rules := Rules{Name: "admin", Tokens: NewTokens("the first")}
+	rules := Rules{Name: "admin", Tokens: NewTokens(Token{"the first", every})}
 	h := rules.Protect(http.HandlerFunc(page))
 	status := func(token string) int {
 		return call(t, h, http.MethodGet, "/metrics", "Authorization", "Bearer "+token).Code
@@ -172,11 +172,13 @@ func TestTokensCanChange(t *testing.T) {
 	if got := status("the first"); got != http.StatusOK {
 		t.Errorf("the token is answered %d", got)
 	}
-	rules.Tokens.Set("the second")
+	rules.Tokens.Set(Token{"the second", every})
 	if first, second := status("the first"), status("the second"); first != http.StatusUnauthorized || second != http.StatusOK {
 		t.Errorf("after the change the old token is answered %d and the new one %d", first, second)
 	}
-	if rules.Verify("the first") || !rules.Verify("the second") {
-		t.Error("Verify takes other tokens than Protect")
+	for token, want := range map[string]bool{"the first": false, "the second": true} {
+		if known, decides := rules.Verify(token); known != want || decides != want {
+			t.Errorf("%s: Verify returns %t and %t, and Protect takes it: %t", token, known, decides, want)
+		}
 	}
 }

@@ -19,36 +19,49 @@ const (
 // operatorListener is the name of the listener for operators, whose token is the admin token.
 const operatorListener = "admin"
 
-// Callers make the rules of listeners. Make it with NewCallers.
-type Callers struct {
-	operators *Tokens // nil without a token
-	programs  *Tokens // nil without a token; the admin token is one of them, because operators can do more
-	open      bool
-	refusals  func() func(*http.Request, string)
+// Secrets are the tokens of a server; an empty one is none.
+type Secrets struct {
+	Admin string // decides, reads and operates
+	API   string // decides
+	Read  string // reads
 }
 
-// NewCallers returns the callers that the admin token and the token of the decision API admit; an empty token is none. With open,
-// programs need no token. The function refusals returns an OnRefused for each listener.
-func NewCallers(admin, api string, open bool, refusals func() func(*http.Request, string)) *Callers {
-	c := &Callers{operators: NewTokens(admin), open: open, refusals: refusals}
-	if api != "" {
-		c.programs = NewTokens(api, admin)
-	}
-	return c
+// tokens returns the tokens with their scopes.
+func (s *Secrets) tokens() []Token {
+	return []Token{{s.Admin, every}, {s.API, Decide}, {s.Read, Read}}
+}
+
+// Callers make the rules of listeners. Make it with NewCallers.
+type Callers struct {
+	tokens   *Tokens // nil if there are none
+	given    Secrets // at the start
+	open     bool
+	refusals func() func(*http.Request, string)
+}
+
+// NewCallers returns the callers that tokens admit. With open, programs need no token. The function refusals returns an OnRefused for
+// each listener.
+func NewCallers(s Secrets, open bool, refusals func() func(*http.Request, string)) *Callers {
+	return &Callers{tokens: NewTokens(s.tokens()...), given: s, open: open, refusals: refusals}
 }
 
 // Set replaces the tokens.
-func (c *Callers) Set(admin, api string) error {
-	if (admin == "") != (c.operators == nil) || (api == "") != (c.programs == nil) {
+func (c *Callers) Set(s Secrets) error {
+	if (s.Admin == "") != (c.given.Admin == "") || (s.API == "") != (c.given.API == "") || (s.Read == "") != (c.given.Read == "") {
 		return errors.New("a token was added or removed, which needs a restart")
 	}
-	if c.operators != nil {
-		c.operators.Set(admin)
-	}
-	if c.programs != nil {
-		c.programs.Set(api, admin)
+	if c.tokens != nil {
+		c.tokens.Set(s.tokens()...)
 	}
 	return nil
+}
+
+// neededBy returns the tokens if a listener needs one.
+func (c *Callers) neededBy(token string) *Tokens {
+	if token == "" {
+		return nil
+	}
+	return c.tokens
 }
 
 // Rules returns the rules of a listener, nil if all that reach it are admitted or the edge decides by their address.
@@ -56,10 +69,10 @@ func (c *Callers) Rules(listener string, a Audience, certificates bool) *Rules {
 	r := &Rules{Name: listener, Certificates: certificates}
 	switch a {
 	case Operators:
-		r.Tokens = c.operators
+		r.Tokens = c.neededBy(c.given.Admin)
 		r.Remedy = "set admin.token_file in the configuration or SLUICE_ADMIN_TOKEN in the environment, demand client certificates with listen." + listener + ".tls.client_ca"
 	case Programs:
-		r.Tokens, r.Open = c.programs, c.open
+		r.Tokens, r.Open = c.neededBy(c.given.API), c.open
 		r.Remedy = "set api.token_file in the configuration or SLUICE_API_TOKEN in the environment, " +
 			"demand client certificates with listen." + listener + ".tls.client_ca, set api.open to true if everybody may get decisions"
 	case Everybody, Proxies:
@@ -69,10 +82,21 @@ func (c *Callers) Rules(listener string, a Audience, certificates bool) *Rules {
 	return r
 }
 
-// Authorize returns why a request at another listener than the admin listener may not change state.
-func (c *Callers) Authorize(r *http.Request) error {
-	if c.operators == nil {
+// Authorize returns why a request at another listener than the admin listener may not make a call for operators: a *ScopeError if its
+// token is another one.
+func (c *Callers) Authorize(q *http.Request) error {
+	needed, name := needs(q, Operate), operatorListener
+	switch {
+	case c.given.Admin == "" && (c.given.Read == "" || needed&Read == 0):
 		return errors.New("use the admin listener, or give the server an admin token to allow it here too")
+	case c.given.Read != "" && needed&Read != 0:
+		name = "read or the admin"
 	}
-	return authorize(r, operatorListener, c.operators)
+	return authorize(q, name, c.tokens, needed)
+}
+
+// Reveals reports whether a caller that was admitted may see the values of keys: its token may operate, or it needed none.
+func (c *Callers) Reveals(q *http.Request) bool {
+	given := bearer(q)
+	return c.tokens == nil || c.tokens.Scopes(given)&Operate != 0 || c.given.Admin == "" && c.tokens.Scopes(given) == 0
 }

@@ -86,7 +86,7 @@ func TestTheAPIElsewhereIsClosed(t *testing.T) {
 		}
 	}
 	// The calls for operators need the admin token all the same.
-	if got := r.status(API, "/v1/keys", "Authorization", "Bearer the-api-token-123456"); got != http.StatusUnauthorized {
+	if got := r.status(API, "/v1/keys", "Authorization", "Bearer the-api-token-123456"); got != http.StatusForbidden {
 		t.Errorf("/v1/keys answers %d to the API's token", got)
 	}
 

@@ -37,11 +37,11 @@ type Options struct {
 	Keep func(*config.File) error
 	// Token is the admin token, empty for none.
 	Token string
-	// APIToken is the token of the decision API, empty for none.
-	APIToken string
-	// ReadTokens reads both tokens of a configuration, and TokenFiles are the files that it reads. Default: the tokens are
-	// Token and APIToken, and do not change.
-	ReadTokens func(*config.File) (token, apiToken string, err error)
+	// APIToken is the token of the decision API, and ReadToken the token that only reads; empty for none.
+	APIToken, ReadToken string
+	// ReadTokens reads the tokens of a configuration, and TokenFiles are the files that it reads. Default: the tokens are
+	// the three above, and do not change.
+	ReadTokens func(*config.File) (access.Secrets, error)
 	TokenFiles []string
 	// Overridden has what replaced settings of the file, such as "--listen-admin" for "listen.admin.address". Check names it
 	// in place of the setting. Default: nothing.
@@ -153,18 +153,23 @@ func (a *App) assemble() (err error) {
 	return err
 }
 
+// secrets returns the tokens at the start.
+func (o *Options) secrets() access.Secrets {
+	return access.Secrets{Admin: o.Token, API: o.APIToken, Read: o.ReadToken}
+}
+
 // readTokens makes the callers that tokens admit. The tokens are read again when their files change.
 func (a *App) readTokens() error {
-	a.callers = access.NewCallers(a.o.Token, a.o.APIToken, a.o.File.API.Open, a.audit.Refusals)
+	a.callers = access.NewCallers(a.o.secrets(), a.o.File.API.Open, a.audit.Refusals)
 	if a.o.ReadTokens == nil || len(a.o.TokenFiles) == 0 {
 		return nil
 	}
 	return a.files.Read("the tokens", a.o.TokenFiles, func() error {
-		token, apiToken, err := a.o.ReadTokens(a.o.File)
+		tokens, err := a.o.ReadTokens(a.o.File)
 		if err != nil {
 			return err
 		}
-		return a.callers.Set(token, apiToken)
+		return a.callers.Set(tokens)
 	})
 }
 

@@ -24,12 +24,12 @@ import (
 func Check(o Options) error {
 	f := o.File
 	var callers *access.Callers // unknown if the tokens cannot be read
-	token, apiToken, refused := o.Token, o.APIToken, error(nil)
+	tokens, refused := o.secrets(), error(nil)
 	if o.ReadTokens != nil {
-		token, apiToken, refused = o.ReadTokens(f)
+		tokens, refused = o.ReadTokens(f)
 	}
 	if refused == nil {
-		callers = access.NewCallers(token, apiToken, f.API.Open, (*audit.Log)(nil).Refusals)
+		callers = access.NewCallers(tokens, f.API.Open, (*audit.Log)(nil).Refusals)
 	}
 	_, secrets := f.Log.Fingerprinter()
 	_, key := f.ScaleOut.Webhook.Secret()

@@ -131,11 +131,14 @@ func TestEnvoyReportsRequests(t *testing.T) {
 func TestEnvoyHasTheTokenOfTheAPI(t *testing.T) {
 	t.Parallel()
 	f := parse(t, strings.Replace(forEnvoy, "grpc: '127.0.0.1:0'", "grpc: '0.0.0.0:0'", 1)+"api: {token: the-api-token-123456}\n")
-	r := start(t, f, func(o *Options) { o.APIToken = "the-api-token-123456" })
+	r := start(t, f, func(o *Options) { o.APIToken, o.ReadToken = "the-api-token-123456", "the-read-token-12345" })
 	announced(t, r, "grpc   grpc://0.0.0.0:", "with a token")
 	conn := r.dialGRPC(insecure.NewCredentials())
-	if got := r.shouldLimit(conn, "192.0.2.1") + " " + r.shouldLimit(conn, "192.0.2.1", "authorization", "Bearer the-api-token-123456"); got != "Unauthenticated OK" {
-		t.Errorf("without and with a token, the calls got %s", got)
+	with := func(token string) string {
+		return " " + r.shouldLimit(conn, "192.0.2.1", "authorization", "Bearer "+token)
+	}
+	if got := r.shouldLimit(conn, "192.0.2.1") + with("the-api-token-123456") + with("the-read-token-12345"); got != "Unauthenticated OK PermissionDenied" {
+		t.Errorf("without a token, with it, and with a token that only reads, the calls got %s", got)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sluicehq/sluice/server/internal/access"
 	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/listen/accept"
 )
@@ -159,9 +160,9 @@ func TestTokensChange(t *testing.T) {
 	f := parse(t, free)
 	r := start(t, f, func(o *Options) {
 		o.Token, o.TokenFiles = first, []string{file}
-		o.ReadTokens = func(*config.File) (string, string, error) {
+		o.ReadTokens = func(*config.File) (access.Secrets, error) {
 			text, err := os.ReadFile(file)
-			return string(text), "", err
+			return access.Secrets{Admin: string(text)}, err
 		}
 	})
 	status := func(token string) int {

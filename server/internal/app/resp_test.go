@@ -79,10 +79,13 @@ func TestDecisionsOfRedisClientsAreCounted(t *testing.T) {
 func TestRedisClientsHaveTheTokenOfTheAPI(t *testing.T) {
 	t.Parallel()
 	f := parse(t, strings.Replace(forRedisClients, "resp: '127.0.0.1:0'", "resp: '0.0.0.0:0'", 1)+"api: {token: the-api-token-123456}\n")
-	r := start(t, f, func(o *Options) { o.APIToken, o.Token = "the-api-token-123456", "the-admin-token-1234" })
+	r := start(t, f, func(o *Options) {
+		o.APIToken, o.Token, o.ReadToken = "the-api-token-123456", "the-admin-token-1234", "the-read-token-12345"
+	})
 	announced(t, r, "resp   redis://0.0.0.0:", "with a token")
 	for text, want := range map[string]string{
 		"PING\r\n": "-NOAUTH Authentication required.", "AUTH the-api-token-123456\r\n": "+OK", "AUTH default the-admin-token-1234\r\n": "+OK",
+		"AUTH the-read-token-12345\r\n": "-NOPERM the token lacks the scope decide: the password is the token of the decision API",
 	} {
 		c, in := r.connect(RESP)
 		if got := lines(t, c, in, text, 1); got != want {

@@ -331,7 +331,7 @@ func TestEveryExampleOfTheConfigurationPageStarts(t *testing.T) {
 	m := newMachine(t)
 	for name, from := range map[string]string{
 		"etc/cert.pem": "a.pem", "etc/key.pem": "a.key", "etc/callers.pem": "b.pem", "etc/ca.pem": "b.pem", "etc/client.pem": "a.pem", "etc/client.key": "a.key",
-		"secrets/sluice": "good", "secrets/callers": "good", "secrets/log": "good", "secrets/redis": "good", "secrets/keys": "good", "secrets/sentinel": "good", "secrets/webhook": "good",
+		"secrets/sluice": "good", "secrets/callers": "good", "secrets/read": "good", "secrets/log": "good", "secrets/redis": "good", "secrets/keys": "good", "secrets/sentinel": "good", "secrets/webhook": "good",
 		"log/made": "empty", "lib/made": "empty", "run/made": "empty",
 	} {
 		text, err := os.ReadFile(m.path(from))

@@ -72,6 +72,9 @@ func (c *client) answer(ctx context.Context, method, path string, body any) ([]b
 		return nil, err
 	}
 	token, err := adminToken(&access.Admin{}, c.adminTokenFile)
+	if err == nil && token == "" {
+		token, err = readToken(&access.API{}, "")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -259,7 +259,7 @@ func (p *configurationPage) writeFlags(b *bytes.Buffer) {
 	new(settings).register(flags)
 	b.WriteString("| the argument FILE | `SLUICE_CONFIG` | | The configuration file. Without one, the server runs its quick-start policy. |\n")
 	flags.VisitAll(func(f *pflag.Flag) {
-		setting := strings.NewReplacer("listen-", "listen.", "log-", "log.", "admin-", "admin.", "api-", "api.", "-", "_").Replace(f.Name)
+		setting := strings.NewReplacer("listen-", "listen.", "log-", "log.", "admin-", "admin.", "api-", "api.", "read-token", "api.read_token", "-", "_").Replace(f.Name)
 		if f.Name == "last-good" || f.Name == "envoy-config" {
 			setting = "" // a file cannot say what to do when it is bad, or where another one is
 		}

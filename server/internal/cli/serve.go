@@ -29,8 +29,8 @@ func newServe() *cobra.Command {
 			"built-in service.\n\n" +
 			"Each flag can be set in the environment: --listen-proxy is SLUICE_LISTEN_PROXY, and\n" +
 			"FILE is SLUICE_CONFIG. Flags override the environment, which overrides the file. The\n" +
-			"tokens come from SLUICE_ADMIN_TOKEN and SLUICE_API_TOKEN, or from files, because other\n" +
-			"users of the machine can see flags.\n\n" +
+			"tokens come from SLUICE_ADMIN_TOKEN, SLUICE_API_TOKEN and SLUICE_READ_TOKEN, or from files,\n" +
+			"because other users of the machine can see flags.\n\n" +
 			"With --envoy-config, the server replaces Envoy's rate limit service: it reads the files\n" +
 			"and the environment variables of that server, such as REDIS_URL, and takes its ports,\n" +
 			"8080 for HTTP and 8081 for gRPC. Without FILE, RUNTIME_ROOT selects such a folder too.\n\n" +
@@ -61,9 +61,11 @@ func newServe() *cobra.Command {
 			}
 			reloads.loaded(f)
 			o := s.options(f)
-			if o.Token, o.APIToken, err = s.tokens(f); err != nil {
+			tokens, err := s.tokens(f)
+			if err != nil {
 				return err
 			}
+			o.Token, o.APIToken, o.ReadToken = tokens.Admin, tokens.API, tokens.Read
 			logger, err := newLogger(cmd.ErrOrStderr(), f.Log)
 			if err != nil {
 				return err

@@ -29,6 +29,7 @@ type settings struct {
 	upstream       proxied
 	adminTokenFile string
 	apiTokenFile   string
+	readTokenFile  string
 	logLevel       choice
 	logFormat      choice
 	drainTimeout   time.Duration
@@ -47,6 +48,7 @@ func (s *settings) register(flags *pflag.FlagSet) {
 	flags.Var(&s.upstream, "upstream", "`URL` of the service behind the proxy, or echo for the built-in one (default echo)")
 	flags.StringVar(&s.adminTokenFile, "admin-token-file", "", "`FILE` that holds the admin token")
 	flags.StringVar(&s.apiTokenFile, "api-token-file", "", "`FILE` that holds the token of the decision API")
+	flags.StringVar(&s.readTokenFile, "read-token-file", "", "`FILE` that holds the token that only reads")
 	flags.Var(&s.logLevel, "log-level", "least `LEVEL` to log: debug, info, warn or error (default info)")
 	flags.Var(&s.logFormat, "log-format", "`FORMAT` of the log: text or json (default text)")
 	flags.StringVar(&s.lastGood, "last-good", "", "`FILE` for a copy of the last configuration that ran, to start with if the current one is bad")
@@ -131,6 +133,7 @@ func (s *settings) checkWrites(f *config.File) error {
 	others := []config.NamedFile{
 		{Setting: "the admin token", Path: s.adminTokenFile},
 		{Setting: "the API token", Path: s.apiTokenFile},
+		{Setting: "the read token", Path: s.readTokenFile},
 		{Setting: "last-good", Path: s.lastGood, Written: true},
 	}
 	if s.lastGood != "" {

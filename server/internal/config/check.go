@@ -76,7 +76,7 @@ func (f *File) checkTokens(s *reader.Source) {
 	if f.API.Open && certified != "" && !opens {
 		s.Follow("api.open", "is true, and callers need a certificate by "+certified+".tls.client_ca", "remove one of them")
 	}
-	if f.API != (access.API{}) && !answers && !s.Failed("listen") {
+	if f.API.Admits() && !answers && !s.Failed("listen") {
 		s.FollowKey("api", "is given, and listen.api is off", "remove it, or turn the listener on")
 	}
 }

@@ -96,7 +96,7 @@ func (f *File) checkAccess(s *reader.Source, path, host string, l *accept.NamedL
 	switch {
 	case l.Audience == access.Operators && f.Admin == (access.Admin{}) && !s.Failed("admin"):
 		s.Follow(path, problem, "listen on 127.0.0.1, or give admin.token_file, or client_ca under tls")
-	case l.Audience == access.Programs && f.API == (access.API{}) && !s.Failed("api"):
+	case l.Audience == access.Programs && !f.API.Admits() && !s.Failed("api"):
 		s.Follow(path, problem, "listen on 127.0.0.1, or give api.token_file, client_ca under tls, or api.open: true to answer everybody")
 	}
 }

@@ -52,15 +52,23 @@ type Options struct {
 	OnChange func(r *http.Request, c Change)
 	// AnswerFailed is called with the reason why the answer of a rule cannot be sent. Optional.
 	AnswerFailed func(error)
-	// Authorize returns an error for a request that may not make calls for operators. These calls
+	// Authorize returns an error for a request that may not make calls for operators: a ScopeError if its token lacks the scope. These calls
 	// reset and list keys, read the pressure on rules and the state of hybrid limits, and list, make and end bans and overrides. Default: no
 	// request may.
 	Authorize func(r *http.Request) error
+	// Reveals reports whether an authorized request may see the values of listed keys. Default: each may.
+	Reveals func(r *http.Request) bool
 	// MaxBody bounds the body of a request, in bytes. Default: 1 MiB.
 	MaxBody int64
 	// MaxTokens bounds the reservations that are open at once. A caller has at most as many as are free. Default:
 	// 65,536.
 	MaxTokens int
+}
+
+// ScopeError is the error of a token that lacks the scope of a call.
+type ScopeError interface {
+	error
+	Remedy() string
 }
 
 // API is an http.Handler that decides for other programs. It is safe for concurrent use. Close stops its timer.
@@ -93,6 +101,9 @@ func New(o Options) (*API, error) {
 		o.Authorize = func(*http.Request) error {
 			return errors.New("calls for operators are off on this listener; use the admin listener, or configure an admin token")
 		}
+	}
+	if o.Reveals == nil {
+		o.Reveals = func(*http.Request) bool { return true }
 	}
 	if o.OnVerdict == nil {
 		o.OnVerdict = func(*policy.Verdict, time.Duration) {}
@@ -186,10 +197,16 @@ func (a *API) authorized(calls []route) []route {
 		serve := calls[i].serve
 		calls[i].serve = func(w http.ResponseWriter, r *http.Request) *problem {
 			if err := a.o.Authorize(r); err != nil {
-				w.Header().Set("WWW-Authenticate", `Bearer realm="sluice"`)
+				challenge := `Bearer realm="sluice"`
 				p := &problem{
 					Status: http.StatusUnauthorized, Title: "Not authorized", Detail: "This call is for operators.", Remedy: err.Error(),
 				}
+				var lacks ScopeError
+				if errors.As(err, &lacks) {
+					challenge += `, error="insufficient_scope"`
+					p = &problem{Status: http.StatusForbidden, Title: "Missing scope", Detail: "This call is for another scope: " + err.Error() + ".", Remedy: lacks.Remedy()}
+				}
+				w.Header().Set("WWW-Authenticate", challenge)
 				if calls[i].change != "" {
 					a.o.OnChange(r, Change{Action: calls[i].change, Status: p.Status, Problem: p.Title})
 				}

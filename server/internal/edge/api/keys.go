@@ -29,8 +29,11 @@ func (a *API) listKeys(w http.ResponseWriter, r *http.Request) *problem {
 		return p
 	}
 	denied, more := a.o.DeniedKeys(rule, most)
+	reveals := a.o.Reveals(r)
 	for i := range denied {
-		denied[i].Now = a.LeftNow(r.Context(), &denied[i])
+		if denied[i].Now = a.LeftNow(r.Context(), &denied[i]); !reveals {
+			denied[i].Key = nil
+		}
 	}
 	writeJSON(w, http.StatusOK, wire.Keys{Keys: listOf(denied), More: more})
 	return nil

@@ -173,8 +173,8 @@ func TestClientsMustSendAndReadInTime(t *testing.T) {
 		least, most time.Duration
 	}{
 		{"nothing comes", nil, read, 2 * time.Minute, 3 * time.Minute},
-		{"a client without the token", func(o *Options) { o.Verify = func(string) bool { return false } }, read, 10 * time.Second, 10 * time.Second},
-		{"a stranger that keeps talking", func(o *Options) { o.Verify = func(string) bool { return false } }, func(client net.Conn) {
+		{"a client without the token", func(o *Options) { o.Verify = func(string) (known, decides bool) { return false, false } }, read, 10 * time.Second, 10 * time.Second},
+		{"a stranger that keeps talking", func(o *Options) { o.Verify = func(string) (known, decides bool) { return false, false } }, func(client net.Conn) {
 			go read(client)
 			for {
 				if _, err := io.WriteString(client, "PING\r\n"); err != nil {

@@ -63,7 +63,7 @@ func serveDistant(tb testing.TB) (s *service, store *distant) {
 		}
 		o.Decider, o.Pipelines = d, pipeline.New(store, 1024, false)
 		tb.Cleanup(o.Pipelines.Close)
-		o.Verify = func(token string) bool { return token == "secret" }
+		o.Verify = func(token string) (known, decides bool) { return token == "secret", token == "secret" }
 	})
 	return s, store
 }
@@ -119,7 +119,9 @@ func TestPipelinesReplyInOrder(t *testing.T) {
 	for seed := range uint64(10) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
 		far, _ := serveDistant(t)
-		near := serve(t, severalRules, func(o *Options) { o.Verify = func(token string) bool { return token == "secret" } })
+		near := serve(t, severalRules, func(o *Options) {
+			o.Verify = func(token string) (known, decides bool) { return token == "secret", token == "secret" }
+		})
 		var all strings.Builder
 		for range 400 {
 			ip := fmt.Sprintf("192.0.2.%d", rnd.IntN(4))

@@ -22,8 +22,8 @@ type Options struct {
 	OnVerdict func(v *policy.Verdict, took time.Duration)
 	// Pipelines decides commands that arrive together. Default: they are decided one after another.
 	Pipelines *pipeline.Pipelines
-	// Verify reports whether a token is valid. Default: clients need no token.
-	Verify func(token string) bool
+	// Verify reports whether a token is valid, and whether it may decide. Default: clients need no token.
+	Verify func(token string) (known, decides bool)
 	// Context is the context of decisions. Default: one that never ends.
 	Context context.Context
 	// TLS is the configuration of connections over TLS. Default: connections are not encrypted.

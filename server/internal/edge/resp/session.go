@@ -51,8 +51,13 @@ func (c *conn) authenticate(user, token []byte) bool {
 		c.fail("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct? The server has no API token.")
 		return false
 	}
-	if !is(user, "default") || !c.server.o.Verify(string(token)) {
-		c.fail("WRONGPASS invalid username-password pair: the user is default, and the password is the token of the decision API")
+	known, decides := c.server.o.Verify(string(token))
+	if !is(user, "default") || !decides {
+		why := "WRONGPASS invalid username-password pair: the user is default, and the password is the token of the decision API"
+		if known && is(user, "default") {
+			why = "NOPERM the token lacks the scope decide: the password is the token of the decision API"
+		}
+		c.fail(why)
 		c.failures++
 		c.ending = c.failures >= mostFailures
 		return false

@@ -87,7 +87,9 @@ func TestCommandsReplyAsRedisClientsExpect(t *testing.T) {
 // A client without the token gives no command, and may send only short ones.
 func TestClientsWithoutTheTokenGiveNoCommand(t *testing.T) {
 	t.Parallel()
-	secured := func(o *Options) { o.Verify = func(token string) bool { return token == "right" } }
+	secured := func(o *Options) {
+		o.Verify = func(token string) (known, decides bool) { return token == "right", token == "right" }
+	}
 	s := serve(t, noRules, secured)
 	for _, c := range []struct {
 		name  string

@@ -193,7 +193,9 @@ func TestTransactionsKeepBytes(t *testing.T) {
 // The third wrong token ends the connection, and the reply of EXEC is complete.
 func TestTransactionsThatEndTheConnection(t *testing.T) {
 	t.Parallel()
-	s := serve(t, noRules, func(o *Options) { o.Verify = func(token string) bool { return token == "right" } })
+	s := serve(t, noRules, func(o *Options) {
+		o.Verify = func(token string) (known, decides bool) { return token == "right", token == "right" }
+	})
 	to := s.dial()
 	if got := to.do("MULTI"); !strings.HasPrefix(got, "-NOAUTH") {
 		t.Errorf("MULTI without a token got %s", got)

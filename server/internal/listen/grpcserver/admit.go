@@ -17,6 +17,7 @@ var (
 	errForeign = status.Error(codes.PermissionDenied, "a web page may not make this call")
 	errNoToken = status.Error(codes.Unauthenticated, "this call needs the API token: send it in the metadata, as authorization: Bearer TOKEN")
 	errToken   = status.Error(codes.Unauthenticated, "the token is not the API token")
+	errScope   = status.Error(codes.PermissionDenied, "the token lacks the scope decide; send the token of the API, or the admin token")
 )
 
 const (
@@ -57,8 +58,11 @@ func (s *Server) authorize(md metadata.MD) error {
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
 		return errNoToken
 	}
-	if !s.o.Verify(strings.TrimSpace(token)) {
+	switch known, decides := s.o.Verify(strings.TrimSpace(token)); {
+	case !known:
 		return errToken
+	case !decides:
+		return errScope
 	}
 	return nil
 }

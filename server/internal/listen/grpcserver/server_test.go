@@ -149,7 +149,7 @@ func (w *world) wants(err error, code codes.Code, what string) {
 
 // TestCallsNeedOneOfTheTokens checks who gets an answer of a server that needs a token.
 func TestCallsNeedOneOfTheTokens(t *testing.T) {
-	w := start(t, Options{Verify: func(token string) bool { return token == "right" }})
+	w := start(t, Options{Verify: func(token string) (known, decides bool) { return token == "right", token == "right" }})
 	for _, x := range []struct {
 		name string
 		md   []string
