@@ -191,7 +191,7 @@ func refusals(c, operator *ClientWithResponses) {
 	status(done(c.CheckWithBodyWithResponse(ctx, nil, "application/json", strings.NewReader(`{"path": "/`+strings.Repeat("x", 2<<20)+`"}`))), 413, "Request too large")
 	status(done(c.CheckWithBodyWithResponse(ctx, nil, "text/plain", strings.NewReader("{}"))), 415, "Not JSON")
 	status(done(c.CheckWithResponse(ctx, &CheckParams{Status: ptr(Status(429)), IdempotencyKey: ptr("once")}, ask(all))), 422, "Another request")
-	want(done(c.ResetWithResponse(ctx, KeyToReset{Rule: ptr("login")})).StatusCode() == 401, "a call for operators", nil)
+	want(done(c.ResetWithResponse(ctx, KeyToReset{Rule: ptr("login")})).StatusCode() == 403, "a call for operators", nil)
 	want(done(operator.BanWithResponse(ctx, NewBan{Rule: "units", ForMs: 1})).StatusCode() == 409, "a rule without bans", nil)
 	want(done(operator.ListBansWithResponse(ctx, &ListBansParams{From: ptr("nowhere")})).StatusCode() == 400, "no page", nil)
 	want(done(operator.ListKeysWithResponse(ctx, &ListKeysParams{Most: ptr(int64(1001))})).StatusCode() == 400, "too many keys", nil)

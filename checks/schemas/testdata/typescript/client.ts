@@ -120,7 +120,7 @@ async function refusals() {
   await refused(check(c, all, { "Content-Type": "text/plain" }), 415, "Not JSON");
   const repeated = { params: { query: { status: 429 }, header: { "Idempotency-Key": "once" } }, body: all };
   assert.equal((await c.POST("/v1/check", repeated)).response.status, 422);
-  assert.equal((await c.POST("/v1/reset", { body: { rule: "login" } })).response.status, 401);
+  assert.equal((await c.POST("/v1/reset", { body: { rule: "login" } })).response.status, 403);
   assert.equal((await operator.POST("/v1/bans", { body: { rule: "units", for_ms: 1 } })).response.status, 409);
   assert.equal((await operator.GET("/v1/bans", { params: { query: { from: "nowhere" } } })).response.status, 400);
   assert.equal((await operator.GET("/v1/keys", { params: { query: { most: 1001 } } })).response.status, 400);
