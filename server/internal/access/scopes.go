@@ -50,6 +50,7 @@ var calls = []Call{
 	{http.MethodPost, "/v1/release", Decide},
 	{http.MethodPost, "/json", Decide},
 	{http.MethodPost, "/v1/peek", Decide | Read},
+	{http.MethodGet, "/v1/usage", Decide | Read},
 	{http.MethodGet, "/v1/keys", Read},
 	{http.MethodGet, "/v1/pressure", Read},
 	{http.MethodGet, "/v1/pressure/{rule}", Read},

@@ -68,6 +68,7 @@ func (a *App) pages(rules *access.Rules) (http.Handler, error) {
 	pages := map[string]http.Handler{
 		"/metrics":            a.metrics.Handler(),
 		"/v1/peek":            x.Peek(),
+		"/v1/usage":           x.Usage(),
 		"/v1/reset":           x.Reset(),
 		"/v1/bans":            x.Bans(),
 		"/v1/keys":            x.Keys(),

@@ -74,6 +74,32 @@ type LeftNow struct {
 	Waits
 }
 
+// Usage is what a key of a rule has used now.
+type Usage struct {
+	Rule string `json:"rule"`
+	// Allowed is whether the next request of the rule's cost would pass, and Reason why it would not.
+	Allowed bool   `json:"allowed"`
+	Reason  string `json:"reason,omitempty"`
+	// Limits are the limits that apply to the key; none if the rule or an override exempts the key, or denies it.
+	Limits []LimitUsage `json:"limits"`
+}
+
+// LimitUsage is what a key has used of a limit.
+type LimitUsage struct {
+	Limit string `json:"limit"`
+	// Role is enforced, advisory or shadow, and Listed the list of the rule that has the key.
+	Role   string `json:"role"`
+	Listed string `json:"listed,omitempty"`
+	// From is where the numbers come from, if they are not the rule's.
+	From     string `json:"from,omitempty"`
+	Allowed  bool   `json:"allowed"`
+	Capacity int64  `json:"capacity"`
+	// Used and Remaining are left out if the store did not decide, or the key is banned.
+	Used      *int64 `json:"used,omitempty"`
+	Remaining *int64 `json:"remaining,omitempty"`
+	Waits
+}
+
 // Hybrid has the figures of hybrid limits in one server.
 type Hybrid struct {
 	Limits []HybridLimit `json:"limits"`

@@ -120,6 +120,8 @@ func reservations(c *ClientWithResponses) {
 	_ = done(0, work.FromDecisionRequest(DecisionRequest{Path: ptr("/units")}))
 	undirected := done(c.DebitWithResponse(ctx, nil, work))
 	want(undirected.StatusCode() == 400 && *undirected.ApplicationproblemJSON4XX.Field == "rule", "a debit of no rule", undirected)
+	usage := done(c.UsageWithResponse(ctx, &UsageParams{Rule: "units"}))
+	want(usage.JSON200 != nil && *usage.JSON200.Limits[0].Used == 9, "what is used", usage)
 	denied := done(c.ReserveWithResponse(ctx, &ReserveParams{Status: ptr(Status(429))}, Reservation{Rule: ptr("units"), Cost: ptr(int64(1000))}))
 	want(denied.StatusCode() == 429 && denied.JSON4XX.Token == nil, "a denied reservation", denied)
 }

@@ -57,6 +57,8 @@ async function reservations() {
   assert(debited && "allowed" in debited && debited.allowed && debited.remaining !== undefined);
   const undirected = await c.POST("/v1/debit", { body: { path: "/units" } });
   assert(undirected.response.status === 400 && undirected.error && "field" in undirected.error && undirected.error.field === "rule");
+  const usage = (await c.GET("/v1/usage", { params: { query: { rule: "units" } } })).data;
+  assert.equal(usage?.limits[0].used, 9, JSON.stringify(usage));
   const denied = await c.POST("/v1/reserve", { params: { query: { status: 429 } }, body: { rule: "units", cost: 1000 } });
   assert(denied.response.status === 429 && denied.error && "allowed" in denied.error && !denied.error.token);
 }

@@ -138,6 +138,7 @@ func New(o Options) (*API, error) {
 	a.calls = map[string][]route{
 		"/v1/check":     {{method: http.MethodPost, serve: a.idempotent(a.check)}},
 		"/v1/peek":      {{method: http.MethodPost, serve: a.peek}},
+		"/v1/usage":     a.usageCalls(),
 		"/v1/debit":     {{method: http.MethodPost, serve: a.idempotent(a.debit)}},
 		"/v1/reserve":   {{method: http.MethodPost, serve: a.idempotent(a.reserve)}},
 		"/v1/settle":    {{method: http.MethodPost, serve: a.settle}},
