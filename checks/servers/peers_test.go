@@ -1,8 +1,10 @@
 package servers
 
 import (
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,6 +20,26 @@ import (
 type live struct {
 	Servers []struct{ Name, Admin, State string }
 	Unknown string `json:"servers_unknown"`
+	Counted string
+	Figures []string
+	Rules   []struct {
+		Rule   string
+		Totals []uint64
+	}
+	Keys []struct {
+		Rule, Digest   string
+		Denials, Error uint64
+	}
+}
+
+// of returns a figure of a rule.
+func (l *live) of(rule, figure string) (n uint64) {
+	for _, r := range l.Rules {
+		if r.Rule == rule {
+			n = r.Totals[slices.Index(l.Figures, figure)]
+		}
+	}
+	return n
 }
 
 // live returns what a server does now.
@@ -86,4 +108,119 @@ rules:
 		t.Fatal(err)
 	}
 	process.Eventually(t, "the lost Redis", func() bool { l := servers[0].live(""); return l.Unknown != "" && l.states() == "this answers silent" })
+}
+
+// TestServersAddUp: the numbers of all servers are the sums of their metrics, and a key that several servers denied is listed once. A key
+// that only another server denied can be shown, reset and unbanned. With hash_keys, Redis never has a key.
+func TestServersAddUp(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	policy := fmt.Sprintf("store: {redis: {addresses: ['%s']%%s}}\n", r.Addr()) + `
+rules:
+  - {name: a, match: {path: /a}, key: client_ip, limit: {algorithm: token_bucket, rate: 3/d}}
+  - {name: b, match: {path: /b}, key: client_ip, limit: {algorithm: token_bucket, rate: 1/d}}
+`
+	plain := fmt.Sprintf(policy, "")
+	servers := []*server{serve(t, plain), serve(t, plain), serve(t, plain)}
+	for i, s := range servers {
+		for range 5 * (i + 1) {
+			s.mustCheck("/a", "192.0.2.1")
+		}
+	}
+	for range 4 {
+		servers[2].mustCheck("/b", "192.0.2.99")
+	}
+	var l live
+	process.Eventually(t, "the numbers of all servers", func() bool {
+		l = servers[0].live("?servers=all")
+		return l.states() == "this answers answers" && l.of("a", "allowed")+l.of("a", "denied") == 30 && l.of("b", "denied") == 3
+	})
+	for _, rule := range []string{"a", "b"} {
+		for _, outcome := range []string{"allowed", "denied"} {
+			want := 0.0
+			for _, s := range servers {
+				want += s.number(fmt.Sprintf("sluice_decisions_total{outcome=%q,rule=%q}", outcome, rule))
+			}
+			if got := l.of(rule, outcome); float64(got) != want {
+				t.Errorf("rule %s has %d requests %s on all servers, and the metrics have %v", rule, got, outcome, want)
+			}
+		}
+	}
+	if one := servers[0].live(""); one.of("a", "allowed")+one.of("a", "denied") != 5 || one.Counted != "" {
+		t.Errorf("without other servers, the numbers are %+v", one)
+	}
+	if len(l.Keys) != 2 || l.Keys[0].Rule != "a" || l.Keys[0].Denials != 27 || l.Keys[0].Error != 0 || l.Keys[1].Rule != "b" || l.Keys[1].Denials != 3 {
+		t.Errorf("the keys are %+v, want one of each rule", l.Keys)
+	}
+	process.Eventually(t, "the history of all servers", func() bool {
+		_, text := servers[0].request("admin", http.MethodGet, "/v1/history?rule=b&servers=all", "")
+		var h struct{ Figures map[string][]int }
+		if err := json.Unmarshal([]byte(text), &h); err != nil {
+			t.Fatal(err)
+		}
+		sum := 0
+		for _, n := range h.Figures["denied"] {
+			sum += n
+		}
+		return sum == 3
+	})
+	key := fmt.Sprintf(`{"rule":"b","digest":%q}`, l.Keys[1].Digest)
+	if status, text := servers[0].request("admin", http.MethodPost, "/ui/reveal", key); status != http.StatusOK || !strings.Contains(text, "192.0.2.99") {
+		t.Errorf("a key of another server is revealed as %d %s", status, text)
+	}
+	if status, text := servers[0].request("admin", http.MethodPost, "/ui/reset", key); status != http.StatusOK || strings.Contains(text, "192.0.2.99") {
+		t.Errorf("a key of another server is reset with %d %s", status, text)
+	}
+	if got := servers[1].mustCheck("/b", "192.0.2.99"); !got.Allowed {
+		t.Errorf("after the reset, the client gets %+v", got)
+	}
+
+	// With hash_keys.
+	const secret = "0123456789abcdef0123456789abcdef"
+	hashed := fmt.Sprintf(policy, ", prefix: hashed, hash_keys: {secret_env: KEY_SECRET}")
+	servers = []*server{serve(t, hashed, "KEY_SECRET="+secret), serve(t, hashed, "KEY_SECRET="+secret)}
+	for _, s := range servers {
+		for range 3 {
+			s.mustCheck("/b", "192.0.2.98")
+		}
+	}
+	servers[1].mustCheck("/b", "192.0.2.97")
+	servers[1].mustCheck("/b", "192.0.2.97")
+	process.Eventually(t, "the keys of both servers", func() bool {
+		l = servers[0].live("?servers=all")
+		return len(l.Keys) == 2 && l.Keys[0].Denials == 5
+	})
+	key = fmt.Sprintf(`{"rule":"b","digest":%q}`, l.Keys[1].Digest)
+	if status, text := servers[0].request("admin", http.MethodPost, "/ui/reveal", key); status != http.StatusNotFound || strings.Contains(text, "192.0.2") || !strings.Contains(text, "another server") {
+		t.Errorf("a hashed key of another server is revealed as %d %s", status, text)
+	}
+	stored, err := r.Do(t.Context(), "KEYS", "hashed*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := 0
+	for _, name := range stored.([]any) { //nolint:forcetypeassert // KEYS replies a list
+		text, err := r.Text(t.Context(), "GET", fmt.Sprint(name))
+		if err != nil {
+			continue // it is not a text
+		}
+		if _, packed, ok := strings.Cut(text, "\x1f\x8b"); ok {
+			z, err := gzip.NewReader(strings.NewReader("\x1f\x8b" + packed))
+			if err != nil {
+				t.Fatal(err)
+			}
+			plain, err := io.ReadAll(z)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answers++
+			text += string(plain)
+		}
+		if strings.Contains(text+fmt.Sprint(name), "192.0.2") {
+			t.Errorf("Redis has a key of a client at %s: %q", name, text)
+		}
+	}
+	if answers == 0 {
+		t.Error("Redis has no answers, want answers without keys")
+	}
 }

@@ -23,6 +23,7 @@ const (
 	peering    = "server/internal/store/peers"
 	decisions  = "server/internal/observe"
 	observing  = "server/internal/observe/*"
+	adding     = "server/internal/observe/fleet"
 	accessLogs = "server/internal/insight/logs"
 	pages      = "server/internal/insight/page"
 	replays    = "server/internal/insight/replay"
@@ -131,7 +132,7 @@ var house = []room{
 	{"server/cmd/*", []string{wireCLI}, nil, "main only calls cli; put the code there"},
 	{settings, []string{fileReader, conditions, fileRules, envoyFiles, edges, listening, accepting, saving, observing, secrets, smallRooms, "policy", domain}, join(moduleOne, ofRequests, []string{"policyfile"}), "config composes the settings of the other rooms, and opens nothing"},
 	{wireCLI, []string{fileReader, fileRules, envoyFiles, descriptor, "policyfile", "httplimit", "policy", domain, settings, inWords, secrets, wireTypes, smallRooms, edges, accepting, saving, observing, wireApp, accessLogs, replays, suggests}, moduleOne, "cli reads flags and files, and runs app; the parts of a server belong to app"},
-	{wireApp, []string{domain, overriding, peering, fileReader, removals, denials, "httplimit", "gate", "policy", settings, inWords, secrets, wireTypes, smallRooms, edges, reported, pipelines, listening, accepting, storing, observing, decisions}, join(moduleOne, []string{"policyfile", envoyFiles, saving, "internal/modeltest"}), "app connects the rooms of the server; app is below cli"},
+	{wireApp, []string{domain, overriding, peering, fileReader, removals, denials, "httplimit", "gate", "policy", settings, inWords, secrets, wireTypes, smallRooms, edges, reported, pipelines, listening, accepting, storing, observing, adding, decisions}, join(moduleOne, []string{"policyfile", envoyFiles, saving, "internal/modeltest"}), "app connects the rooms of the server; app is below cli"},
 	{inWords, belowEdge, moduleOne, "describe puts rules and verdicts into words; it decides nothing"},
 	{smallRooms, []string{fileReader}, nil, "a small room imports no other room; pass in what it needs"},
 	{pages, nil, nil, "page draws what it gets; reports belong to the rooms that make them"},
@@ -147,6 +148,7 @@ var house = []room{
 	{saving, join(stores, []string{stateFile, observing, "policy", fileReader, "driver", domain, secrets, smallRooms}), join(moduleOne, []string{"policyfile"}), "the rooms of the store know no edges and no listeners; let app connect them"},
 	{storing, []string{"memory", "hybrid", overriding, peering, saving, stateFile, observing, inWords, secrets, wireTypes, "policy", domain}, nil, "the store of a server imports no edges and no listeners; let app connect them"},
 	{secrets, []string{fileReader}, nil, "secret reads files and variables that settings name"},
+	{adding, []string{wireTypes}, []string{observing, "policy", domain}, "fleet adds numbers; app gets them from the servers"},
 	{observing, []string{descriptor, denials, fileReader, secrets, "httplimit", "hybrid", "policy", domain, observing, smallRooms}, moduleOne, "what observes takes verdicts, texts and the figures of hybrid limits; it imports no other room that it observes"},
 	{decisions, []string{descriptor, observing, wireTypes, "policy", domain}, nil, "observe connects its rooms; it gets verdicts from app"},
 	{pipelines, []string{"driver", domain}, moduleOne, "pipeline decides through a sluice.Store; policies and protocols belong to the edges"},

@@ -12,13 +12,14 @@ import (
 	"github.com/sluicehq/sluice/server/internal/describe"
 	"github.com/sluicehq/sluice/server/internal/edge/dashboard"
 	"github.com/sluicehq/sluice/server/internal/observe/audit"
+	"github.com/sluicehq/sluice/server/internal/observe/fleet"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
 // The most rules, keys and bans that the page lists.
 const (
-	mostLiveRules = 200
+	mostLiveRules = fleet.MostRules
 	mostLiveKeys  = 20
 	mostLiveBans  = 50
 )
@@ -28,7 +29,13 @@ func (a *App) dashboard(pages map[string]http.Handler) {
 	e := &a.engine
 	d := dashboard.New(dashboard.Options{
 		Live: a.frame, Rules: a.rulesInWords, Draining: a.ending, Known: a.known,
-		History: e.decisions.History(), KeyOf: a.keyOf, Reset: e.api.Reset(), Unban: e.api.Bans(), Override: e.api.Overrides(),
+		History: func(ctx context.Context, rule string, span string, all bool) *wire.History {
+			if all {
+				return a.allHistory(ctx, rule, span)
+			}
+			return e.decisions.HistoryOf(rule, span)
+		},
+		KeyOf: a.keyOf, Reset: e.api.Reset(), Unban: e.api.Bans(), Override: e.api.Overrides(),
 		BeforeReveal: func(r *http.Request, rule, digest string) error {
 			c := audit.Change{Action: "reveal", Rules: []string{rule}, Key: digest, Status: http.StatusOK}
 			if err := a.audit.Begin(r, c); err != nil {
@@ -47,10 +54,10 @@ func (a *App) known(rule string) bool {
 	return rule == "" || rule == telemetry.NoRule || a.engine.decider.Policy().Rule(rule) != nil
 }
 
-// frame returns what the server does now, and the other servers.
-func (a *App) frame(ctx context.Context, rule string) *wire.Live {
+// frame returns what the server does now, or all servers of the store, and the other servers.
+func (a *App) frame(ctx context.Context, rule string, all bool) *wire.Live {
 	l := a.live(ctx, rule)
-	a.addPeers(ctx, rule, l)
+	a.addPeers(ctx, rule, l, all)
 	return l
 }
 
@@ -138,7 +145,7 @@ func (a *App) keyOf(ctx context.Context, rule, digest string) []string {
 			return bans[i].Key
 		}
 	}
-	return nil
+	return a.keyOfPeers(ctx, rule, digest)
 }
 
 // rulesInWords describes the rules in force.

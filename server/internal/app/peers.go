@@ -2,10 +2,16 @@ package app
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"os"
 	"strings"
+	"time"
 
+	"github.com/sluicehq/sluice/server/internal/observe/fleet"
+	"github.com/sluicehq/sluice/server/internal/store"
 	"github.com/sluicehq/sluice/server/internal/store/peers"
 	"github.com/sluicehq/sluice/server/internal/wire"
 )
@@ -20,41 +26,221 @@ func (a *App) self() peers.Server {
 }
 
 // The first words of questions between servers. The rest is the rule; empty for all rules.
-const queryLive = "live "
+const (
+	queryLive = "live"
+	queryHour = "hour" // as the span
+	queryDay  = "day"
+	queryKeys = "keys"
+)
 
-// answer answers a question of another server.
+// answer answers a question of another server; nil if it cannot.
 func (a *App) answer(ctx context.Context, question string) []byte {
-	rule, ok := strings.CutPrefix(question, queryLive)
-	if !ok || !a.known(rule) {
+	kind, rule, _ := strings.Cut(question, " ")
+	if !a.known(rule) {
 		return nil
 	}
-	text, err := json.Marshal(a.live(ctx, rule))
+	var answer any
+	switch kind {
+	case queryLive:
+		answer = a.shared(ctx, rule)
+	case queryHour, queryDay:
+		answer = a.engine.decisions.HistoryOf(rule, kind)
+	case queryKeys:
+		if a.engine.store.KeySecret() != nil {
+			return nil // Redis must not have keys of clients
+		}
+		answer = a.sharedKeys(ctx, rule)
+	default:
+		return nil
+	}
+	text, err := json.Marshal(answer)
 	if err != nil {
 		return nil // it is plain data
 	}
 	return text
 }
 
-// addPeers adds the other servers to a frame.
-func (a *App) addPeers(ctx context.Context, rule string, l *wire.Live) {
+// shared returns what this server does, for others.
+func (a *App) shared(ctx context.Context, rule string) *fleet.Part {
+	s := &fleet.Part{Live: *a.live(ctx, rule), Share: share(a), RulesSum: a.rulesSum(), Counters: []fleet.Key{}}
+	now := map[string]*wire.LeftNow{}
+	for i := range s.Keys {
+		now[s.Keys[i].Rule+" "+s.Keys[i].Digest] = s.Keys[i].Now
+	}
+	keys, missed := a.engine.decisions.SummarizeDenied(a.engine.decider.Policy(), rule, fleet.MostKeys)
+	for i := range keys {
+		k := fleet.Key{DeniedKey: keys[i], ID: a.sharedID(&keys[i])}
+		k.Now, k.Key = now[k.Rule+" "+k.Digest], nil
+		s.Counters = append(s.Counters, k)
+	}
+	s.Missed, s.Keys, s.Bans, s.Reloads = missed, nil, nil, nil
+	return s
+}
+
+// share returns this server's part of each limit.
+func share(a *App) float64 {
+	s := store.Share(a.reloads.inForce().Store.Redis)
+	return float64(s.Of) / float64(s.Parts)
+}
+
+// rulesSum names the rules in force.
+func (a *App) rulesSum() string {
+	text, err := json.Marshal(a.rulesInWords().Rules)
+	if err != nil {
+		return "" // it is plain data
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
+
+// sharedID names a key for all servers. Nobody who lacks the secret of hash_keys can find the key by trying; without that secret, Redis
+// has the keys as they are.
+func (a *App) sharedID(k *wire.DeniedKey) string {
+	h := hmac.New(sha256.New, a.engine.store.KeySecret())
+	if k.Key == nil { // its text was not kept
+		h.Write([]byte(a.peers.Self().ID + k.Digest))
+	}
+	text, err := json.Marshal(k.Key)
+	if err != nil {
+		return k.Digest // texts are always valid
+	}
+	h.Write(text)
+	return hex.EncodeToString(h.Sum(nil)[:12])
+}
+
+// allHistory returns what a rule did on all servers.
+func (a *App) allHistory(ctx context.Context, rule, span string) *wire.History {
+	h := a.engine.decisions.HistoryOf(rule, span)
+	if a.peers == nil {
+		return h
+	}
+	answers, _, _ := a.peers.Query(ctx, span+" "+rule) // after an error, the answers are the last ones
+	for i := range answers {
+		var other wire.History
+		if answers[i].Text != nil && json.Unmarshal(answers[i].Text, &other) == nil {
+			fleet.AddHistory(h, &other)
+		}
+	}
+	return h
+}
+
+// sharedKeys returns the values of the keys of a rule that this server lists, by rule and fingerprint.
+func (a *App) sharedKeys(ctx context.Context, rule string) map[string][]string {
+	values := map[string][]string{}
+	keys, _ := a.engine.decisions.SummarizeDenied(a.engine.decider.Policy(), rule, fleet.MostKeys)
+	latest, _ := a.engine.decisions.DeniedKeys(a.engine.decider.Policy(), rule, mostLiveKeys, false)
+	for _, k := range append(keys, latest...) {
+		if k.Key != nil {
+			values[k.Rule+" "+k.Digest] = k.Key
+		}
+	}
+	return values
+}
+
+const (
+	// valuesWithin is how long a call waits for the values of a key of another server, and valuesEvery how often it looks.
+	valuesWithin = 2500 * time.Millisecond
+	valuesEvery  = 100 * time.Millisecond
+)
+
+// keyOfPeers returns the values of a key that another server lists; nil if none gives it.
+func (a *App) keyOfPeers(ctx context.Context, rule, digest string) []string {
+	if a.peers == nil || a.engine.store.KeySecret() != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, valuesWithin)
+	defer cancel()
+	tick := time.NewTicker(valuesEvery)
+	defer tick.Stop()
+	for {
+		answers, _, err := a.peers.Query(ctx, queryKeys+" "+rule)
+		waiting := false
+		for i := range answers {
+			var values map[string][]string
+			if answers[i].Text == nil {
+				waiting = waiting || !answers[i].Silent()
+			} else if json.Unmarshal(answers[i].Text, &values) == nil && values[rule+" "+digest] != nil {
+				return values[rule+" "+digest]
+			}
+		}
+		if err != nil || !waiting {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// addPeers adds the other servers to a frame, and their numbers if all are wanted.
+func (a *App) addPeers(ctx context.Context, rule string, l *wire.Live, all bool) {
 	if a.peers == nil {
 		return
 	}
 	self := a.peers.Self()
-	l.Servers = []wire.Server{{Name: self.Name, Admin: self.Admin, Version: self.Version, StartedMS: self.StartedMS, State: wire.ServerThis}}
-	answers, more, err := a.peers.Query(ctx, queryLive+rule)
+	l.Servers = []wire.Server{{
+		Name: self.Name, Admin: self.Admin, Version: self.Version, StartedMS: self.StartedMS, State: wire.ServerThis,
+		NotReady: l.NotReady, Notes: l.Notes, Breaker: l.Store.Breaker,
+	}}
+	answers, more, err := a.peers.Query(ctx, queryLive+" "+rule)
 	if l.MoreServers = more; err != nil {
 		l.ServersUnknown = "the store does not answer"
 	}
+	sum, parts, counted := a.rulesSum(), []*fleet.Part{}, self.ID
 	for i := range answers {
 		x := &answers[i]
 		s := wire.Server{Name: x.Name, Admin: x.Admin, Version: x.Version, StartedMS: x.StartedMS, State: wire.ServerAnswers, SeenMS: x.Age.Milliseconds()}
-		switch {
-		case x.Silent():
+		if x.Silent() {
 			s.State = wire.ServerSilent
-		case x.Text == nil:
-			s.State = wire.ServerWaiting
+		}
+		part := new(fleet.Part)
+		if x.Text == nil || json.Unmarshal(x.Text, part) != nil || !part.Sound() {
+			if !x.Silent() {
+				s.State = wire.ServerWaiting
+			}
+		} else {
+			s.NotReady, s.Notes, s.Breaker, s.OtherRules = part.NotReady, part.Notes, part.Store.Breaker, part.RulesSum != sum
+			parts, counted = append(parts, part), counted+" "+x.ID
 		}
 		l.Servers = append(l.Servers, s)
+	}
+	if all {
+		l.Counted = counted
+		a.merge(ctx, rule, l, parts)
+	}
+}
+
+// merge adds the numbers of other servers to a frame of this one.
+func (a *App) merge(ctx context.Context, rule string, l *wire.Live, parts []*fleet.Part) {
+	own := share(a)
+	for i := range l.Rules {
+		l.Rules[i].Pressure *= own
+	}
+	for _, p := range parts {
+		fleet.Add(l, p)
+	}
+	if more := len(l.Rules) - mostLiveRules; more > 0 {
+		l.Rules, l.MoreRules = l.Rules[:mostLiveRules], l.MoreRules+more
+	}
+	keys, missed := a.engine.decisions.SummarizeDenied(a.engine.decider.Policy(), rule, fleet.MostKeys)
+	mine := &fleet.Part{Missed: missed}
+	values := map[string][]string{}
+	for i := range keys {
+		k := fleet.Key{DeniedKey: keys[i], ID: a.sharedID(&keys[i])}
+		values[k.Rule+" "+k.Digest], k.Key = k.Key, nil
+		mine.Counters = append(mine.Counters, k)
+	}
+	l.Keys = fleet.Keys(append([]*fleet.Part{mine}, parts...))
+	if l.MoreKeys = len(l.Keys) > mostLiveKeys; l.MoreKeys {
+		l.Keys = l.Keys[:mostLiveKeys]
+	}
+	for i := range l.Keys {
+		if k := &l.Keys[i]; values[k.Rule+" "+k.Digest] != nil {
+			k.Key = values[k.Rule+" "+k.Digest]
+			k.Now = a.engine.api.LeftNow(ctx, k)
+			k.Key = nil
+		}
 	}
 }

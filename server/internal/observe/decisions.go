@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -120,6 +121,27 @@ func (d *Decisions) Trace(next http.Handler) http.Handler {
 // History returns what each rule did lately.
 func (d *Decisions) History() *live.History { return d.history }
 
+// HistoryOf returns what a rule did in a span, in the form of the API. An empty rule means all rules.
+func (d *Decisions) HistoryOf(rule, span string) *wire.History {
+	now := time.Now()
+	s, known := d.history.Of(rule, live.Span(max(0, slices.Index(live.SpanNames[:], span))), now)
+	h := &wire.History{
+		Rule: rule, AtMS: now.UnixMilli(), EndMS: s.End.UnixMilli(), StepMS: s.Step.Milliseconds(), Known: known, Steps: len(s.Steps),
+		Figures: map[string][]uint32{},
+	}
+	for f, name := range telemetry.FigureNames {
+		column, sum := make([]uint32, len(s.Steps)), uint64(0)
+		for i := range s.Steps {
+			column[i] = s.Steps[i][f]
+			sum += uint64(column[i])
+		}
+		if sum > 0 {
+			h.Figures[name] = column
+		}
+	}
+	return h
+}
+
 // DeniedKeys returns the keys of a rule that were denied lately, up to most of them, and whether there are more, in the form of
 // the API: the latest denial first, or the key that was denied most. The policy is the one in force.
 func (d *Decisions) DeniedKeys(p *policy.Policy, rule string, most int, latest bool) ([]wire.DeniedKey, bool) {
@@ -133,6 +155,16 @@ func (d *Decisions) DeniedKeys(p *policy.Policy, rule string, most int, latest b
 		listed[i] = deniedKey(&keys[i], p, now)
 	}
 	return listed, more
+}
+
+// SummarizeDenied returns up to most keys of a rule that were denied most, and for each rule the most denials that another key may have.
+func (d *Decisions) SummarizeDenied(p *policy.Policy, rule string, most int) (listed []wire.DeniedKey, missed map[string]uint64) {
+	keys, missed := d.denied.Summary(rule, most)
+	listed, now := make([]wire.DeniedKey, len(keys)), time.Now()
+	for i := range keys {
+		listed[i] = deniedKey(&keys[i], p, now)
+	}
+	return listed, missed
 }
 
 // deniedKey returns a key that was denied as the API has it.

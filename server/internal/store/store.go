@@ -106,6 +106,14 @@ func (s *Store) Peers(self peers.Server, answer func(ctx context.Context, questi
 	})
 }
 
+// KeySecret is the secret of the names of keys in Redis; nil if Redis has the keys of clients as they are.
+func (s *Store) KeySecret() []byte {
+	if s.remote == nil {
+		return nil
+	}
+	return s.remote.KeySecret()
+}
+
 // SetPolicy takes the fallbacks from a policy, which is in force. See [remote.Store.SetPolicy].
 func (s *Store) SetPolicy(p *policy.Policy) {
 	s.policy.Store(p)

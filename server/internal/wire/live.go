@@ -27,6 +27,9 @@ type Live struct {
 	Hybrid   []HybridLimit `json:"hybrid"`
 	// Reloads are the last configurations that were loaded, the latest first.
 	Reloads []Reload `json:"reloads"`
+	// Counted names the servers whose numbers are added, if the caller wanted all; left out for this one only. When it changes, the
+	// numbers of Totals begin at other values.
+	Counted string `json:"counted,omitempty"`
 	// Servers are the servers that share the store in Redis, this one first; left out without Redis.
 	Servers []Server `json:"servers,omitempty"`
 	// MoreServers means that there are more servers than are listed. ServersUnknown is why the list may not be up to date.
@@ -45,6 +48,12 @@ type Server struct {
 	State string `json:"state"`
 	// SeenMS is how long ago the server wrote to Redis last, by the clock of Redis.
 	SeenMS int64 `json:"seen_ms"`
+	// NotReady, Notes and Breaker are as in Live, of that server, as it answered last.
+	NotReady string   `json:"not_ready,omitempty"`
+	Notes    []string `json:"notes,omitempty"`
+	Breaker  string   `json:"breaker,omitempty"`
+	// OtherRules means that the rules of the server are not the rules of the server that answers.
+	OtherRules bool `json:"other_rules,omitempty"`
 }
 
 // The states of a server.
@@ -114,7 +123,9 @@ type RuleInWords struct {
 // History is what a rule did in the last hour or day, in steps of equal length, the oldest first.
 type History struct {
 	Rule string `json:"rule,omitempty"`
-	// EndMS is the end of the last step, in milliseconds of Unix time. The last step may still grow.
+	// AtMS is when this was true, in milliseconds of Unix time by the server's clock.
+	AtMS int64 `json:"at_ms"`
+	// EndMS is the end of the last step, by the same clock. The last step may still grow.
 	EndMS  int64 `json:"end_ms"`
 	StepMS int64 `json:"step_ms"`
 	// Known is false for a rule without requests, and for a rule that is one too many.

@@ -45,7 +45,7 @@ func (d *Dashboard) find(w http.ResponseWriter, r *http.Request) (q masked, key 
 	if key = d.o.KeyOf(r.Context(), q.Rule, q.Digest); key == nil {
 		return q, nil, &wire.Problem{
 			Status: http.StatusNotFound, Title: "No such key", Field: "digest",
-			Detail: "The key is not listed any more, or its values were too long to be kept.", Remedy: "look at the list again",
+			Detail: "The key is not listed any more, its values were too long to be kept, or only another server may show it.", Remedy: "look at the list again, or at the page of the other server",
 		}
 	}
 	return q, key, nil

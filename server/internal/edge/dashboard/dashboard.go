@@ -2,28 +2,29 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/sluicehq/sluice/server/internal/observe/live"
-	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
 // Options configure a Dashboard. All fields are required.
 type Options struct {
-	// Live returns what the server does now, with keys of a rule. An empty rule means all rules. It is called once a second
-	// for each rule, however many pages are open.
-	Live func(ctx context.Context, rule string) *wire.Live
+	// Live returns what the server does now, with keys of a rule. An empty rule means all rules. With all, the numbers are of all servers
+	// of the store. It is called once a second for each rule, however many pages are open.
+	Live func(ctx context.Context, rule string, all bool) *wire.Live
 	// Rules returns the rules in words.
 	Rules func() wire.Rules
 	// Known reports whether there is a rule.
-	Known   func(rule string) bool
-	History *live.History
+	Known func(rule string) bool
+	// History returns what a rule did in a span, such as "hour", on this server or on all servers.
+	History func(ctx context.Context, rule, span string, all bool) *wire.History
 	// KeyOf returns the values of a key that Live listed; nil if it is listed no more.
 	KeyOf func(ctx context.Context, rule, digest string) []string
 	// BeforeReveal records that an operator is about to see a key. After an error, the key is not shown.
@@ -43,7 +44,7 @@ type Dashboard struct {
 
 // New returns a Dashboard.
 func New(o Options) *Dashboard {
-	return &Dashboard{o: o, frames: frames{make: o.Live, of: map[string]*frame{}}, streams: make(chan struct{}, mostStreams)}
+	return &Dashboard{o: o, frames: frames{make: o.Live, of: map[view]*frame{}}, streams: make(chan struct{}, mostStreams)}
 }
 
 // Calls returns the calls with data, by their paths.
@@ -90,6 +91,9 @@ func answer(w http.ResponseWriter, status int, kind string, v any) {
 	_, _ = w.Write(append(text, '\n')) // the client may be gone
 }
 
+// allServers is the value of the parameter servers that adds the other servers of the store.
+const allServers = "all"
+
 // query reads the parameters of a call, and refuses others.
 func (d *Dashboard) query(r *http.Request, names ...string) (values map[string]string, p *wire.Problem) {
 	values = map[string]string{}
@@ -105,6 +109,9 @@ func (d *Dashboard) query(r *http.Request, names ...string) (values map[string]s
 	}
 	if rule := values["rule"]; rule != "" && !d.o.Known(rule) {
 		return nil, invalid("?rule", fmt.Sprintf("There is no rule %.64q.", rule), "GET /v1/rules lists the rules")
+	}
+	if s := values["servers"]; s != "" && s != "this" && s != allServers {
+		return nil, invalid("?servers", fmt.Sprintf("%.32q is not a choice of servers.", s), "give this or all")
 	}
 	return values, nil
 }
@@ -123,33 +130,14 @@ func (d *Dashboard) rules(w http.ResponseWriter, r *http.Request) *wire.Problem 
 
 // history answers with what a rule did in the last hour or day.
 func (d *Dashboard) history(w http.ResponseWriter, r *http.Request) *wire.Problem {
-	values, p := d.query(r, "rule", "span")
+	values, p := d.query(r, "rule", "span", "servers")
 	if p != nil {
 		return p
 	}
-	span := live.Hour
-	switch values["span"] {
-	case "", live.SpanNames[live.Hour]:
-	case live.SpanNames[live.Day]:
-		span = live.Day
-	default:
+	span := cmp.Or(values["span"], live.SpanNames[live.Hour])
+	if !slices.Contains(live.SpanNames[:], span) {
 		return invalid("?span", fmt.Sprintf("%.32q is not a span.", values["span"]), "give hour or day")
 	}
-	s, known := d.o.History.Of(values["rule"], span, time.Now())
-	h := wire.History{
-		Rule: values["rule"], EndMS: s.End.UnixMilli(), StepMS: s.Step.Milliseconds(), Known: known, Steps: len(s.Steps),
-		Figures: map[string][]uint32{},
-	}
-	for f, name := range telemetry.FigureNames {
-		column, sum := make([]uint32, len(s.Steps)), uint64(0)
-		for i := range s.Steps {
-			column[i] = s.Steps[i][f]
-			sum += uint64(column[i])
-		}
-		if sum > 0 {
-			h.Figures[name] = column
-		}
-	}
-	answer(w, http.StatusOK, "application/json", h)
+	answer(w, http.StatusOK, "application/json", d.o.History(r.Context(), values["rule"], span, values["servers"] == allServers))
 	return nil
 }

@@ -18,8 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicehq/sluice/server/internal/observe/live"
-	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
@@ -41,13 +39,15 @@ func newMade() *made {
 		fmt.Fprintln(w, "{}")
 	})
 	m.Dashboard = New(Options{
-		Live: func(_ context.Context, rule string) *wire.Live {
+		Live: func(_ context.Context, rule string, all bool) *wire.Live {
 			m.frames.Add(1)
-			return &wire.Live{Version: rule, Keys: []wire.DeniedKey{{Rule: "login", Digest: "d1"}}}
+			return &wire.Live{Version: fmt.Sprint(rule, " all=", all), Keys: []wire.DeniedKey{{Rule: "login", Digest: "d1"}}}
 		},
-		Rules:   func() wire.Rules { return wire.Rules{Policy: 7} },
-		Known:   func(rule string) bool { return rule == "login" },
-		History: live.NewHistory(func(visit func(string, *telemetry.Totals)) { visit("login", &telemetry.Totals{2: 5}) }, time.Now()),
+		Rules: func() wire.Rules { return wire.Rules{Policy: 7} },
+		Known: func(rule string) bool { return rule == "login" },
+		History: func(_ context.Context, rule, span string, all bool) *wire.History {
+			return &wire.History{Rule: fmt.Sprint(rule, " ", span, " all=", all)}
+		},
 		KeyOf: func(_ context.Context, rule, digest string) []string {
 			if rule == "login" && digest == "d1" {
 				return []string{"192.0.2.1", `<script>`}
@@ -85,7 +85,6 @@ func send(h http.Handler, method, path, body string, header ...string) *httptest
 
 func TestCallsOfThePage(t *testing.T) {
 	m := newMade()
-	m.o.History.Sample(time.Now())
 	const key = `{"rule":"login","digest":"d1"}`
 	for _, x := range []struct {
 		method, path, body string
@@ -93,15 +92,18 @@ func TestCallsOfThePage(t *testing.T) {
 		want               string
 	}{
 		{"GET", "/v1/live", "", 200, `"digest":"d1"`},
-		{"GET", "/v1/live?rule=login", "", 200, `"version":"login"`},
+		{"GET", "/v1/live?rule=login", "", 200, `"version":"login all=false"`},
+		{"GET", "/v1/live?rule=login&servers=all", "", 200, `"version":"login all=true"`},
+		{"GET", "/v1/live?servers=this", "", 200, `"version":" all=false"`},
+		{"GET", "/v1/live?servers=other", "", 400, "give this or all"},
 		{"GET", "/v1/live?rule=nobody", "", 400, `There is no rule \"nobody\".`},
 		{"GET", "/v1/live?rul=login", "", 400, `\"rul\" is unknown, or given twice.`},
 		{"GET", "/v1/live?rule=login&rule=login", "", 400, "given twice"},
 		{"POST", "/v1/live", "", 405, "takes GET only"},
 		{"GET", "/v1/rules", "", 200, `"policy":7`},
 		{"GET", "/v1/rules?x=1", "", 400, "unknown"},
-		{"GET", "/v1/history", "", 200, `"step_ms":10000,"known":true`},
-		{"GET", "/v1/history?rule=login&span=day", "", 200, `"figures":{"denied":[5]}`},
+		{"GET", "/v1/history", "", 200, `"rule":" hour all=false"`},
+		{"GET", "/v1/history?rule=login&span=day&servers=all", "", 200, `"rule":"login day all=true"`},
 		{"GET", "/v1/history?span=week", "", 400, "give hour or day"},
 		{"GET", "/ui/reveal", "", 405, "takes POST only"},
 		{"POST", "/ui/reveal", key, 200, `"key":["192.0.2.1","\u003cscript\u003e"]`},
@@ -188,7 +190,7 @@ func TestPagesShareFrames(t *testing.T) {
 		t.Errorf("50 clients at once took %d frames", n)
 	}
 	for i := range 100 {
-		if _, err := m.Dashboard.frames.get(t.Context(), fmt.Sprint(i)); err != nil {
+		if _, err := m.Dashboard.frames.get(t.Context(), view{rule: fmt.Sprint(i)}); err != nil {
 			t.Fatal(err)
 		}
 		for _, f := range m.Dashboard.frames.of {
@@ -254,7 +256,7 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 func TestAStreamThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	m := newMade()
-	m.Dashboard.frames.make = func(context.Context, string) *wire.Live {
+	m.Dashboard.frames.make = func(context.Context, string, bool) *wire.Live {
 		return &wire.Live{Version: strings.Repeat("x", 8<<20)}
 	}
 	s := httptest.NewServer(m.mux())

@@ -26,10 +26,16 @@ const (
 
 // frames are the latest answers of Live as JSON, by rule.
 type frames struct {
-	make func(ctx context.Context, rule string) *wire.Live
+	make func(ctx context.Context, rule string, all bool) *wire.Live
 
 	mu sync.Mutex
-	of map[string]*frame
+	of map[view]*frame
+}
+
+// view is what a stream shows.
+type view struct {
+	rule string
+	all  bool // servers
 }
 
 // frame is an answer that several streams share.
@@ -46,20 +52,20 @@ const (
 )
 
 // get returns a frame that is fresh. The rule is a known one, so the frames are bounded.
-func (f *frames) get(ctx context.Context, rule string) ([]byte, error) {
+func (f *frames) get(ctx context.Context, v view) ([]byte, error) {
 	f.mu.Lock()
-	one := f.of[rule]
+	one := f.of[v]
 	if one == nil {
-		for name, old := range f.of {
+		for other, old := range f.of {
 			if old.mu.TryLock() {
 				if time.Since(old.at) > time.Minute {
-					delete(f.of, name) // nobody looks at it
+					delete(f.of, other) // nobody looks at it
 				}
 				old.mu.Unlock()
 			}
 		}
 		one = new(frame)
-		f.of[rule] = one
+		f.of[v] = one
 	}
 	f.mu.Unlock()
 
@@ -71,7 +77,7 @@ func (f *frames) get(ctx context.Context, rule string) ([]byte, error) {
 	// A client that leaves must not end the work for others.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), each/2)
 	defer cancel()
-	text, err := json.Marshal(f.make(ctx, rule))
+	text, err := json.Marshal(f.make(ctx, v.rule, v.all))
 	if err != nil {
 		return nil, fmt.Errorf("dashboard: %w", err)
 	}
@@ -82,11 +88,12 @@ func (f *frames) get(ctx context.Context, rule string) ([]byte, error) {
 
 // live answers with what the server does now: once, or each second to a client that accepts server-sent events.
 func (d *Dashboard) live(w http.ResponseWriter, r *http.Request) *wire.Problem {
-	values, p := d.query(r, "rule")
+	values, p := d.query(r, "rule", "servers")
 	if p != nil {
 		return p
 	}
-	text, err := d.frames.get(r.Context(), values["rule"])
+	v := view{values["rule"], values["servers"] == allServers}
+	text, err := d.frames.get(r.Context(), v)
 	if err != nil {
 		return &wire.Problem{Status: http.StatusInternalServerError, Title: "No answer", Detail: err.Error()}
 	}
@@ -104,12 +111,12 @@ func (d *Dashboard) live(w http.ResponseWriter, r *http.Request) *wire.Problem {
 			Detail: fmt.Sprintf("There are %d streams already.", mostStreams), Remedy: "close a page, or get /v1/live without Accept: text/event-stream",
 		}
 	}
-	d.stream(w, r, values["rule"], text)
+	d.stream(w, r, v, text)
 	return nil
 }
 
 // stream sends frames until the client leaves, reads nothing for too long, or the server drains.
-func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request, rule string, text []byte) {
+func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request, v view, text []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // proxies pass each frame on at once
@@ -133,11 +140,11 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request, rule string, 
 			return
 		case <-tick.C:
 		}
-		if rule != "" && !d.o.Known(rule) {
+		if v.rule != "" && !d.o.Known(v.rule) {
 			return // a reload removed the rule; the page comes again
 		}
 		var err error
-		if text, err = d.frames.get(r.Context(), rule); err != nil {
+		if text, err = d.frames.get(r.Context(), v); err != nil {
 			return
 		}
 	}

@@ -177,8 +177,29 @@ func (d *DeniedKeys) Most(rule string, most int) (keys []DeniedKey, more bool) {
 	})
 }
 
+// Summary returns up to most keys of a rule with the most denials, and for each rule the most denials that a key may have which is not
+// among them. So the summaries of several servers can be merged with their errors, as Agarwal et al. (2012) describe.
+func (d *DeniedKeys) Summary(rule string, most int) (keys []DeniedKey, missed map[string]uint64) {
+	missed = map[string]uint64{}
+	for name, r := range *d.rules.Load() {
+		if rule == "" || rule == name {
+			r.mu.Lock()
+			missed[name] = r.now.missed() + r.early.missed()
+			r.mu.Unlock()
+		}
+	}
+	rest := func(k *DeniedKey) { missed[k.Rule] = max(missed[k.Rule], k.Denials) }
+	keys, _ = d.ordered(rule, most, func(a, b *DeniedKey) int { return cmp.Compare(b.Denials, a.Denials) }, rest)
+	return keys, missed
+}
+
 // list returns up to most keys in an order.
 func (d *DeniedKeys) list(rule string, most int, order func(a, b *DeniedKey) int) (keys []DeniedKey, more bool) {
+	return d.ordered(rule, most, order, func(*DeniedKey) {})
+}
+
+// ordered returns up to most keys in an order, and calls rest with all others.
+func (d *DeniedKeys) ordered(rule string, most int, order func(a, b *DeniedKey) int, rest func(*DeniedKey)) (keys []DeniedKey, more bool) {
 	var rules []*denying
 	for name, r := range *d.rules.Load() {
 		if rule == "" || rule == name {
@@ -193,6 +214,9 @@ func (d *DeniedKeys) list(rule string, most int, order func(a, b *DeniedKey) int
 		return cmp.Or(order(&a, &b), strings.Compare(a.Rule, b.Rule), strings.Compare(a.Key.Text(), b.Key.Text()), strings.Compare(a.Digest, b.Digest))
 	})
 	if more = len(keys) > most; more {
+		for i := range keys[most:] {
+			rest(&keys[most+i])
+		}
 		keys = keys[:most]
 	}
 	for i := range keys {

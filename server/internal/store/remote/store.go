@@ -315,6 +315,9 @@ func firstWord(text string) string {
 // Records returns the records of a space, which all servers of the store share. Calls fail until there is a connection.
 func (r *Store) Records(space string) records { return records{&r.remote, space} } //nolint:revive // it implements interfaces of its users
 
+// KeySecret is the secret of hash_keys; nil if Redis has the keys of clients as they are.
+func (r *Store) KeySecret() []byte { return r.options.Secret }
+
 // Guard returns the store that decides, by fallbacks while Redis does not.
 func (r *Store) Guard() *guard.Store { return r.guard }
 
