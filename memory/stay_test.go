@@ -36,12 +36,13 @@ func visit(t *testing.T, s *Store, l *sluice.Limit, i int) {
 	}
 }
 
-// upkeepAll does all upkeep that is due at a time, in all stripes.
+// upkeepAll does upkeep at a time, in all stripes, as if all sweeps were due.
 func upkeepAll(s *Store, now int64) {
 	for i := range s.stripes {
 		sp := &s.stripes[i]
 		for range 2 * (2 + len(sp.now.entries)/sweepEntries) {
 			sp.lock()
+			sp.nextSweep = now
 			sp.upkeep(now)
 			sp.unlock()
 		}
@@ -107,6 +108,38 @@ func TestFreshStatesStayForAWhile(t *testing.T) {
 		upkeepAll(s, now)
 		if n := s.Stats().Keys; n != 0 {
 			t.Errorf("%v: %d keys are left %dµs after they were used", l, n, now-start)
+		}
+	}
+}
+
+// TestSweepsFollowTheStay: while requests come, few or many, a state that nobody visits is given up between the stay and a
+// little more than the time of a pass later.
+func TestSweepsFollowTheStay(t *testing.T) {
+	t.Parallel()
+	for _, step := range []int64{200, 20_000} {
+		now := int64(start)
+		s := open(t, &now, Options{Stripes: 1})
+		l := brief("unvisited", 10_000)
+		const keys = 500
+		for i := range keys {
+			visit(t, s, l, i)
+		}
+		swept := 0
+		for at, sp := now, &s.stripes[0]; now < at+longStay; now += step {
+			visit(t, s, l, 0)
+			if swept += sp.worked; s.Stats().Keys != keys {
+				t.Fatalf("requests each %d µs: %d keys of %d after %d µs; all stay for %d", step, s.Stats().Keys, keys, now-at, longStay)
+			}
+			sp.worked = 0
+		}
+		if most := (passes + 2) * len(s.stripes[0].now.entries); swept > most {
+			t.Errorf("requests each %d µs: %d entries are swept in a stay; %d passes need %d", step, swept, passes, most)
+		}
+		for at := now; now < at+longStay/passes+longStay/10; now += step {
+			visit(t, s, l, 0)
+		}
+		if n := s.Stats().Keys; n != 1 {
+			t.Errorf("requests each %d µs: %d keys are left %d µs after they were used; only one is visited", step, n, now-start)
 		}
 	}
 }

@@ -30,10 +30,11 @@ type stripe struct {
 	oldest int
 	moved  uint64
 
-	sweepAt int
-	worked  int   // entries moved or swept by the last operation that did so
-	inVain  int   // how many new keys in a row made no room by a sweep
-	gaveUp  int64 // the latest time at which a state was given up
+	sweepAt   int
+	nextSweep int64 // the time at which upkeep sweeps next
+	worked    int   // entries moved or swept by the last operation that did so
+	inVain    int   // how many new keys in a row made no room by a sweep
+	gaveUp    int64 // the latest time at which a state was given up
 	// uncounted is how many entries refer to the version counted, and are not yet in its counter: see count.
 	counted   *version
 	uncounted int64

@@ -38,6 +38,9 @@ const (
 	briefStay = 1_000_000
 )
 
+// A pass over the table takes a part of the stay, however often there is upkeep: a quarter.
+const passes = 4
+
 // stay returns how many microseconds a state stays after it has become equal to a fresh one.
 func (sp *stripe) stay() int64 {
 	switch {
@@ -65,15 +68,23 @@ func (s *Store) isShort() bool {
 	return s.bytes.Load() > s.maxBytes/4*3 || s.versions.many.Load()
 }
 
-// upkeep moves a few entries of the old table if there is one, and otherwise sweeps a few entries.
+// upkeep moves a few entries of the old table if there is one, and otherwise sweeps a few entries if that is due.
 func (sp *stripe) upkeep(now int64) {
 	sp.worked = 0
 	sp.giveBackDue(now, moveEntries)
 	if sp.old != nil {
 		sp.move(moveEntries, now)
-	} else {
-		sp.sweep(sweepEntries, sp.stay(), now)
+		return
 	}
+	stay := sp.stay()
+	if stay > 0 && now < sp.nextSweep {
+		return
+	}
+	sp.sweep(sweepEntries, stay, now)
+	if sp.slab.live > 0 {
+		stay = min(stay, briefStay) // blocks are soon given up
+	}
+	sp.nextSweep = now + stay/passes*sweepEntries/int64(len(sp.now.entries))
 }
 
 // tryUpkeep does some upkeep after a fast decision. It does nothing if the stripe is locked.
