@@ -33,9 +33,9 @@ type order []uint64
 
 // decideFastBatch is DecideAll for most batches: requests with different keys, each for some
 // units and nothing else. The published tables must have an entry for each request, with its
-// version and an inline state. It locks only these entries, as decideFast does, in the order of
-// their identities, so that no two batches wait for each other. If stripes must be locked, it
-// returns false and has changed nothing.
+// version and an inline state; it adds entries for new keys. It locks only these entries, as
+// decideFast does, in the order of their identities, so that no two batches wait for each other.
+// If stripes must be locked, it returns false and has charged nothing.
 func (s *Store) decideFastBatch(rs []sluice.Request, out []sluice.Decision) bool {
 	n := len(rs)
 	if n <= fewRequests {
@@ -61,6 +61,7 @@ type fastRoom struct {
 
 // decideMembers is decideFastBatch with memory for the members, and for their order.
 func (s *Store) decideMembers(ms members, o order, rs []sluice.Request, out []sluice.Decision) bool {
+	found := true
 	for i := range rs {
 		r := &rs[i]
 		v := s.versions.cached(r.Limit)
@@ -71,13 +72,12 @@ func (s *Store) decideMembers(ms members, o order, rs []sluice.Request, out []sl
 		m.v = v
 		m.key, m.tag = s.hashKey(v, r.Key), s.hashTag(v, r.Key)
 		m.stripe = s.stripeOf(m.key)
-		if m.entry = m.find(); m.entry == nil {
-			return false
-		}
+		m.entry = m.find()
+		found = found && m.entry != nil
 		o[i] = m.key&^(maxFastBatch-1) | uint64(i)
 	}
 	slices.Sort(o)
-	if !ms.lock(o) {
+	if !found && !ms.add() || !ms.lock(o) {
 		return false
 	}
 	now := s.now()
@@ -102,6 +102,35 @@ func (s *Store) decideMembers(ms members, o order, rs []sluice.Request, out []sl
 		}
 	}
 	return true
+}
+
+// add adds entries for the members without one, which equal fresh ones. It returns false if one has no entry then, such as
+// in a stripe whose memory is short.
+func (ms members) add() bool {
+	for i := range ms {
+		if m := &ms[i]; m.entry == nil && !m.add() {
+			return false
+		}
+	}
+	for i := range ms { // the entries behind a new one have moved
+		m := &ms[i]
+		if m.entry = m.find(); m.entry == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// add adds an entry with the member's key, if its stripe has room and time for it.
+func (m *member) add() bool {
+	sp := m.stripe
+	sp.lock()
+	defer sp.unlock()
+	if sp.closed || sp.old != nil || m.v.retired.Load() || sp.stay() == 0 {
+		return false
+	}
+	p := location{m.key, m.tag, m.v, sp}
+	return sp.lookup(&p) != nil || sp.add(&p, sp.store.now(), false) != nil
 }
 
 // find returns the entry of the member's key in the published table, or nil.
