@@ -47,16 +47,17 @@ const batchSize = 2048
 
 // batch are records, and what was decided about them.
 type batch struct {
-	records [batchSize]logs.Record
-	n       int
-	values  []string // of the records
-	text    []byte   // their texts, one after the other
-	first   int64    // the id of the first
-	leftOut int64
-	stats   logs.Stats // after the last of them
-	clients [batchSize]string
-	lanes   [][batchSize]outcome // of each engine
-	late    [][]resolution       // of each engine
+	records  [batchSize]logs.Record
+	n        int
+	values   []string // of the records
+	text     []byte   // their texts, one after the other
+	first    int64    // the id of the first
+	leftOut  int64
+	stats    logs.Stats // after the last of them
+	clients  [batchSize]string
+	lanes    [][batchSize]outcome // of each engine
+	late     [][]resolution       // of each engine
+	deciding sync.WaitGroup       // the engines
 }
 
 // fill reads the next records, and copies their texts: the reader uses the memory again.
@@ -193,52 +194,30 @@ func (r *run) start(at int64) error {
 // for each.
 const clockError = 2 * time.Millisecond
 
-// read replays all records. One goroutine reads, one decides, and this one counts.
+// batches are how many batches are under way.
+const batches = 6
+
+// read replays all records. One goroutine reads, each engine decides in one of its own, and this one counts.
 func (r *run) read(ctx context.Context, reader *logs.Reader) error {
-	empty, full, decided := make(chan *batch, 4), make(chan *batch, 2), make(chan *batch, 2)
-	for range cap(empty) {
+	empty, filled := make(chan *batch, batches), make(chan *batch, batches)
+	for range batches {
 		empty <- new(batch)
 	}
+	var failed error // of feed; read when filled is closed
 	var working sync.WaitGroup
-	defer working.Wait()
-	defer close(empty)
 	working.Go(func() {
-		defer close(full)
-		for b := range empty {
-			if b.fill(ctx, reader); b.n == 0 {
-				return
-			}
-			full <- b
-		}
+		defer close(filled)
+		failed = r.feed(ctx, reader, empty, filled, &working)
 	})
-	var failed error // of start; read when decided is closed
-	working.Go(func() {
-		defer close(decided)
-		next := int64(1)
-		for b := range full {
-			if r.engines == nil && failed == nil {
-				failed = r.start(b.records[0].At)
-			}
-			if failed != nil {
-				empty <- b
-				continue
-			}
-			b.first = next
-			r.decideAll(b)
-			next += int64(b.n)
-			decided <- b
-		}
-		if r.engines == nil && failed == nil {
-			failed = r.start(0)
-		}
-	})
-	for b := range decided {
+	for b := range filled {
+		b.deciding.Wait()
 		r.count(b)
 		if r.o.Progress != nil {
 			r.o.Progress(b.stats.Read, b.stats.Total, b.stats.Lines)
 		}
 		empty <- b
 	}
+	working.Wait()
 	for lane, e := range r.engines {
 		for _, other := range r.sharded[lane][1:] {
 			e.absorb(other)
@@ -250,21 +229,58 @@ func (r *run) read(ctx context.Context, reader *logs.Reader) error {
 	return failed
 }
 
-// decideAll decides about a batch by all engines.
-func (r *run) decideAll(b *batch) {
-	if r.o.Logged != Demand {
-		r.leaveOut(b)
+// feed fills batches, and gives them to the engines, which it starts.
+func (r *run) feed(ctx context.Context, reader *logs.Reader, empty <-chan *batch, filled chan<- *batch, working *sync.WaitGroup) error {
+	var engines []chan *batch
+	defer func() {
+		for _, c := range engines {
+			close(c)
+		}
+	}()
+	next := int64(1)
+	for b := range empty {
+		b.fill(ctx, reader)
+		if r.engines == nil {
+			if err := r.start(b.records[0].At); err != nil {
+				return err
+			}
+			engines = r.work(working)
+		}
+		if b.n == 0 {
+			break
+		}
+		if r.o.Logged != Demand {
+			r.leaveOut(b)
+		}
+		if b.lanes == nil {
+			b.lanes, b.late = make([][batchSize]outcome, len(r.engines)), make([][]resolution, len(r.engines))
+		}
+		b.first = next
+		next += int64(b.n)
+		b.deciding.Add(len(engines))
+		for _, c := range engines {
+			c <- b
+		}
+		filled <- b
 	}
-	if b.lanes == nil {
-		b.lanes, b.late = make([][batchSize]outcome, len(r.engines)), make([][]resolution, len(r.engines))
-	}
-	var deciding sync.WaitGroup
-	for lane, all := range r.sharded {
-		for number, e := range all {
-			deciding.Go(func() { r.decide(b, lane, e, uint8(number), len(all)) })
+	return nil
+}
+
+// work lets each engine decide about the batches that a channel gives it.
+func (r *run) work(working *sync.WaitGroup) (all []chan *batch) {
+	for lane, engines := range r.sharded {
+		for number, e := range engines {
+			c := make(chan *batch, batches)
+			all = append(all, c)
+			working.Go(func() {
+				for b := range c {
+					r.decide(b, lane, e, uint8(number), len(engines))
+					b.deciding.Done()
+				}
+			})
 		}
 	}
-	deciding.Wait()
+	return all
 }
 
 // decide decides about a batch, or the part of a shard, by one engine.
