@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -454,5 +456,50 @@ func TestDecideAllocations(t *testing.T) {
 		if n := testing.AllocsPerRun(200, func() { p.Decide(context.Background(), store, a) }); n > 2 && !raceEnabled {
 			t.Errorf("%s: a decision of 3 rules allocates %v times; the most is 2", name, n)
 		}
+		freed := func() {
+			v := p.Decide(context.Background(), store, a)
+			v.Free()
+		}
+		if n := testing.AllocsPerRun(200, freed); n > 1 && !raceEnabled {
+			t.Errorf("%s: a decision of 3 rules allocates %v times after verdicts were freed; the most is 1", name, n)
+		}
+	}
+}
+
+// The memory of a freed verdict changes no later verdict: of more, fewer or no results.
+func TestFreedVerdictsLeaveNothing(t *testing.T) {
+	now := int64(1_900_000_000_000_000)
+	clock := func() int64 { return now }
+	var stores [2]sluice.Store
+	for i := range stores {
+		s, err := memory.New(memory.Options{Clock: clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		stores[i] = s
+	}
+	rules := manyRules(1000)
+	rules[1].Shadow = true
+	rules[2].AllowKeys = [][]string{{"alice", "203.0.113.7"}}
+	p := mustPolicy(t, policy.Options{Rules: rules})
+	counts := map[int]bool{}
+	for step := range 300 {
+		now += 1000
+		a := manyAttributes(1000)
+		switch step % 3 {
+		case 1:
+			a.Path = "/unknown"
+		case 2:
+			a.Values = nil
+		}
+		want, got := p.Decide(t.Context(), stores[0], a), p.Decide(t.Context(), stores[1], a)
+		if counts[len(got.Results)] = true; !reflect.DeepEqual(got, want) {
+			t.Fatalf("step %d: the verdict in freed memory is %+v, want %+v", step, got, want)
+		}
+		got.Free()
+	}
+	if len(counts) < 2 {
+		t.Errorf("all verdicts have %v results, want different numbers", counts)
 	}
 }

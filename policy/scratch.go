@@ -28,6 +28,7 @@ type scratch struct {
 	rules      []*rule // of the descriptors of a call
 	requests   []sluice.Request
 	decisions  []sluice.Decision
+	spare      []LimitResult // of a verdict that was freed
 	keys       keys.Buffer
 	client     netip.Addr // for the lists of networks
 	peek       bool
@@ -297,7 +298,12 @@ func (s *scratch) results() []LimitResult {
 	for i := range s.selected {
 		n += s.selected[i].results()
 	}
-	all := make([]LimitResult, n)
+	all := s.spare
+	if s.spare = nil; all == nil || cap(all) < n {
+		all = make([]LimitResult, n)
+	}
+	all = all[:n]
+	clear(all)
 	n = 0
 	for i := range s.selected {
 		q := &s.selected[i]
@@ -319,6 +325,14 @@ func (s *scratch) results() []LimitResult {
 		}
 	}
 	return all
+}
+
+// Free lets a later verdict use the memory of the Results. A program that decides very often may call it when neither the
+// verdict nor a copy of it is used any more. Without it, the garbage collector frees them.
+func (v *Verdict) Free() {
+	s := newScratch()
+	s.spare, v.Results = v.Results[:0], nil
+	scratches.Put(s)
 }
 
 // fix writes the result of a rule that was decided without the store.
