@@ -268,7 +268,7 @@ func (e *engine) enter(rec *logs.Record, id int64, logged bool) outcome {
 		f.service = e.service.of()
 	}
 	if len(e.header) > 0 {
-		values := rec.Values
+		values := slices.Clone(rec.Values) // the record is used again
 		f.end.Header = func(name string) (string, bool) {
 			if i, ok := e.header[name]; ok && i >= 0 && values[i] != logs.Missing {
 				return values[i], true

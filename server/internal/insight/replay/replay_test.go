@@ -197,6 +197,29 @@ func TestRulesWithoutTheirDataAreLeftOut(t *testing.T) {
 	}
 }
 
+// A cost that the response decides is the one of its own record, however many records are read before the response ends.
+func TestCostsOfLongResponses(t *testing.T) {
+	rule := policy.Rule{
+		Name: "costs", Key: []policy.Part{policy.ClientIP()}, Cost: policy.Cost{Source: policy.CostResponseHeader, Header: "X-Cost", Estimate: 1},
+		Limits: []*sluice.Limit{sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerDay(100)})},
+	}
+	var log strings.Builder
+	const others = 2 * batches * batchSize
+	for i := range others {
+		client, cost, duration := "192.0.2.2", 0, 0
+		if i%(others/20) == 0 && i < others/20*20 {
+			client, cost, duration = "192.0.2.1", 5, 60
+		}
+		fmt.Fprintf(&log, "%d.%03d %s \"GET / HTTP/1.1\" 200 %d %d\n", 1_800_000_000+i/1000+duration, i%1000, client, duration, cost)
+	}
+	format := `nginx:$msec $remote_addr "$request" $status $request_time $sent_http_x_cost`
+	report := replayed(t, Options{Policy: rules(rule)}, format, log.String()+
+		fmt.Sprintf("%d.000 192.0.2.1 \"GET / HTTP/1.1\" 200 0 1\n", 1_800_000_000+300))
+	if report.Requests.Limited != 1 || report.Clients.Limited != 1 {
+		t.Errorf("%d requests of %d clients are limited; the last request is the only one, because twenty before it cost 5 of 100 units each", report.Requests.Limited, report.Clients.Limited)
+	}
+}
+
 // Refusals in the log count as demand, once for all repetitions, or not at all.
 func TestLoggedRefusals(t *testing.T) {
 	text := ""
