@@ -257,6 +257,9 @@ func (e *engine) enter(rec *logs.Record, id int64, logged bool) outcome {
 		if o.kind == denied {
 			e.again(rec, logged, v.RetryAfter())
 		}
+		if !e.trying {
+			v.Free()
+		}
 		return o
 	}
 	f := &flight{engine: e, id: id, results: v.Results, began: e.now, service: rec.Duration, leased: math.MaxInt64}
@@ -358,12 +361,11 @@ func isDelayed(r *policy.LimitResult) bool {
 
 // count counts what the rules decided.
 func (e *engine) count(v *policy.Verdict) {
-	last, limited := -1, -1
+	last, limited, at := -1, -1, 0
 	for i := range v.Results {
 		m := &v.Results[i]
-		at, ok := e.index[m.Rule]
-		if !ok {
-			continue
+		if i == 0 || m.Rule != v.Results[i-1].Rule {
+			at = e.index[m.Rule]
 		}
 		c := &e.rules[at]
 		if at != last {

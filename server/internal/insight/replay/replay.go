@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -55,6 +56,7 @@ type batch struct {
 	leftOut  int64
 	stats    logs.Stats // after the last of them
 	clients  [batchSize]string
+	shards   [batchSize]uint8     // of the engines that decide
 	lanes    [][batchSize]outcome // of each engine
 	late     [][]resolution       // of each engine
 	deciding sync.WaitGroup       // the engines
@@ -74,12 +76,9 @@ func (b *batch) fill(ctx context.Context, reader *logs.Reader) {
 		rec.Values = own
 		eachText(rec, func(text *string) { b.text = append(b.text, *text...) })
 	}
-	all, from := string(b.text), 0
+	all := string(b.text)
 	for i := range b.n {
-		eachText(&b.records[i], func(text *string) {
-			*text = all[from : from+len(*text)]
-			from += len(*text)
-		})
+		eachText(&b.records[i], func(text *string) { *text, all = all[:len(*text)], all[len(*text):] })
 	}
 	b.stats = reader.Stats()
 }
@@ -237,7 +236,7 @@ func (r *run) feed(ctx context.Context, reader *logs.Reader, empty <-chan *batch
 			close(c)
 		}
 	}()
-	next := int64(1)
+	next, most := int64(1), 0 // the number of engines of a policy
 	for b := range empty {
 		b.fill(ctx, reader)
 		if r.engines == nil {
@@ -245,6 +244,7 @@ func (r *run) feed(ctx context.Context, reader *logs.Reader, empty <-chan *batch
 				return err
 			}
 			engines = r.work(working)
+			most = len(slices.MaxFunc(r.sharded, func(x, y []*engine) int { return len(x) - len(y) }))
 		}
 		if b.n == 0 {
 			break
@@ -254,6 +254,11 @@ func (r *run) feed(ctx context.Context, reader *logs.Reader, empty <-chan *batch
 		}
 		if b.lanes == nil {
 			b.lanes, b.late = make([][batchSize]outcome, len(r.engines)), make([][]resolution, len(r.engines))
+		}
+		if most > 1 {
+			for i := range b.n {
+				b.shards[i] = shard(b.records[i].Client, most)
+			}
 		}
 		b.first = next
 		next += int64(b.n)
@@ -288,7 +293,7 @@ func (r *run) decide(b *batch, lane int, e *engine, number uint8, of int) {
 	out := &b.lanes[lane]
 	for i := range b.n {
 		rec := &b.records[i]
-		if of > 1 && shard(rec.Client, of) != number {
+		if of > 1 && b.shards[i] != number {
 			continue
 		}
 		out[i] = e.decide(rec, b.first+int64(i), isLimited(rec))

@@ -1,5 +1,7 @@
 package replay
 
+import "math"
+
 const micros = 1_000_000
 
 // steps are the widths of the cells of a series, in seconds. Each divides the next.
@@ -13,7 +15,11 @@ type series struct {
 	first int64 // the number of the first cell, counted from 1970
 	step  int   // the index of the width
 	cells []int64
+
+	last, from int64 // the cell to which add has added last, and its time; never if it is not known
 }
+
+const never = math.MinInt64 / 2
 
 // cell returns the number of the cell of a time.
 func (s *series) cell(at int64) int64 {
@@ -27,6 +33,10 @@ func (s *series) cell(at int64) int64 {
 
 // add counts n at a time in microseconds of Unix time. A time before the first cell counts there.
 func (s *series) add(at, n int64) {
+	if uint64(at-s.from) < uint64(steps[s.step]*micros) && s.cells != nil {
+		s.cells[s.last] += n
+		return
+	}
 	if s.cells == nil {
 		s.first = s.cell(at)
 	}
@@ -35,7 +45,9 @@ func (s *series) add(at, n int64) {
 		s.widen()
 		i = s.cell(at) - s.first
 	}
+	s.from = (s.first + i) * steps[s.step] * micros
 	i = min(max(0, i), mostCells-1)
+	s.last = i
 	for int64(len(s.cells)) <= i {
 		s.cells = append(s.cells, 0)
 	}
@@ -48,7 +60,7 @@ func (s *series) widen() {
 	old, first := s.cells, s.first
 	s.step++
 	s.first = floorDiv(first, ratio)
-	s.cells = nil
+	s.cells, s.from = nil, never
 	for i, n := range old {
 		at := floorDiv(first+int64(i), ratio) - s.first
 		for int64(len(s.cells)) <= at {

@@ -90,12 +90,12 @@ func (s *series) absorb(o *series) {
 		s.widen()
 	}
 	if s.cells == nil {
-		*s = series{first: wide.first, step: wide.step, cells: slices.Clone(wide.cells)}
+		*s = series{first: wide.first, step: wide.step, cells: slices.Clone(wide.cells), from: never}
 		return
 	}
 	for s.first > wide.first { // add counts earlier times in the first cell
 		s.first--
-		s.cells = slices.Insert(s.cells, 0, 0)
+		s.cells, s.from = slices.Insert(s.cells, 0, 0), never
 	}
 	for i, n := range wide.cells {
 		s.add((wide.first+int64(i))*steps[wide.step]*micros, n)
