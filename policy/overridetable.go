@@ -219,7 +219,7 @@ func (t *OverrideTable) Page(rule, prefix string, after sluice.Key, most int) []
 	if o == nil {
 		return nil // a name that somebody looks for takes no memory
 	}
-	o.table.Each(func(id keys.ID, _ *terms, _ uint32) {
+	o.table.Each(func(id keys.ID, _ *terms) {
 		k := id.Key()
 		if prefix != "" && !slices.ContainsFunc(k.Parts(), func(part string) bool { return strings.HasPrefix(part, prefix) }) || after != (sluice.Key{}) && order(k, after) <= 0 {
 			return

@@ -31,6 +31,12 @@ func judgeMemory(r figures.Results) []figures.Bar {
 		collection(r),
 		floodInside(r),
 		floodDenied(r),
+		overriddenBy(r, "one hot key, an empty table of overrides: ≤ 5 ns more than no table", "hot", emptyTable, 5),
+		overriddenBy(r, "one hot key with an override, of a million: ≤ 20 ns more", "hot", theseKeys, 20),
+		overriddenBy(r, "random keys, a million overrides of other keys: ≤ 20 ns more", "cold", otherKeys, 20),
+		overriddenBy(r, "random keys with an override each, of a million: ≤ 20 ns more", "cold", theseKeys, 20),
+		atMost(r, "≤ 100 B of heap per override", "bytes", 100, "%.1f B"),
+		atMost(r, "a change of one override among a million: ≤ 10 µs", "change", 10_000, "%.0f ns"),
 	}
 }
 
@@ -156,6 +162,26 @@ func floodDenied(r figures.Results) figures.Bar {
 	if admitted, ok := r.Median("flood-admitted", sluiceName); ok {
 		b.Measured, b.Holds = true, admitted == 0
 		b.Found = fmt.Sprintf("admitted %.0f times", admitted)
+	}
+	return b
+}
+
+// overriddenBy holds if a decision takes at most so many nanoseconds more than without a table of overrides.
+func overriddenBy(r figures.Results, promise, metric, name string, most float64) figures.Bar {
+	with, ok1 := r.Median(overrideTag+metric, name)
+	without, ok2 := r.Median(overrideTag+metric, noTable)
+	if !ok1 || !ok2 {
+		return figures.Bar{Promise: promise}
+	}
+	found := fmt.Sprintf("%.0f ns − %.0f ns = %.0f ns", with, without, with-without)
+	return figures.Bar{Promise: promise, Found: found, Measured: true, Holds: with-without <= most}
+}
+
+// atMost holds if a figure of overrides is at most a number.
+func atMost(r figures.Results, promise, metric string, most float64, format string) figures.Bar {
+	b := figures.Bar{Promise: promise}
+	if n, ok := r.Median(overrideTag+metric, theseKeys); ok {
+		b.Measured, b.Holds, b.Found = true, n <= most, fmt.Sprintf(format, n)
 	}
 	return b
 }

@@ -78,6 +78,7 @@ func Memory() figures.Part {
 		{"heap", measureHeap},
 		{"gc", measureGC},
 		{"flood", measureFlood},
+		{"overrides", measureOverrides},
 	})
 }
 

@@ -52,6 +52,9 @@ allocations of a decision on a known key. The floors have a fixed size.`,
 		fmt.Sprintf(`Two keys are used up, and then every other key sends one request. One of the two sends %d more requests
 on the way, the other only one at the end; neither may be admitted.`, floodSamples),
 		floodTable(b.results))
+	r.Publish("Overrides by call", fmt.Sprintf(`Nanoseconds of a decision of a policy with one rule, by one goroutine: about one key, and about %d live keys drawn
+uniformly, with %d overrides or none. Bytes of live heap per override; nanoseconds of a change of one of them.`,
+		b.liveKeys, b.liveKeys), overrideTable(b.results))
 	r.Add("Clock", "", clockTable(b.results))
 	r.Add("Versions", "", versionTable())
 	return r
@@ -166,6 +169,18 @@ func floodTable(r figures.Results) figures.Table {
 				fmt.Sprintf("%.0f times", r["flood-admitted"][s.name].Median),
 			})
 		}
+	}
+	return t
+}
+
+func overrideTable(r figures.Results) figures.Table {
+	t := figures.Table{{"", "one key, ns", "random keys, ns", "bytes", "a change, ns"}}
+	for _, name := range []string{noTable, emptyTable, otherKeys, theseKeys} {
+		row := []string{name}
+		for _, metric := range []string{"hot", "cold", "bytes", "change"} {
+			row = append(row, cellOf(r)(name, overrideTag+metric))
+		}
+		t.Append(row)
 	}
 	return t
 }

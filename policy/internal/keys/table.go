@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"math"
-	"slices"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 
@@ -36,37 +36,45 @@ type Table[V comparable] struct {
 	mu   sync.Mutex              // held by changes
 }
 
-// core is the content of a table. A cell has the position of an entry in its low half, and a part of the key's hash in the
-// other. Entries never change: a key with another value gets another entry, and its cell is replaced in one step.
+// core is the content of a table: groups of entries, and a word of marks for each group. A mark is a part of the hash of its
+// entry's key. Marks are so few that they stay in a cache near the processor: a key that is not there takes one look at them, and
+// a key that is there one more look at its entry.
+//
+// An entry never changes once its mark is set, except for its state, which changes in one step.
 type core[V comparable] struct {
-	seed   maphash.Seed
-	cells  []atomic.Uint64
-	chunks atomic.Pointer[[][]byte]
-	values atomic.Pointer[[]V]
+	seed    maphash.Seed
+	marks   []atomic.Uint64
+	entries []entry
+	long    atomic.Pointer[[][]byte] // texts that fit into no entry
+	values  atomic.Pointer[[]V]
 
 	// Only changes use these.
-	numbers  map[V]uint32 // the positions of values
-	used     int          // cells that are not empty
-	live     int          // entries that a cell leads to
-	fill     int          // of the last chunk
-	bytes    int64        // of entries
-	liveSize int64        // of live entries
+	numbers map[V]uint32 // the positions of values
+	used    int          // entries with a mark
+	live    int          // entries with a key
+	fill    int          // of the last chunk of long texts
+	garbage int          // bytes of long texts of removed keys
 }
 
-// The positions that lead to no entry: of a cell that was never used, and of one whose key was removed.
+// entry is a key. A text that is longer than its room is among the long texts, and the entry has its position.
+type entry struct {
+	state         atomic.Uint64 // the position of the value, and the end in the upper half
+	parts, length uint16
+	text          [20]byte
+}
+
+// The marks of entries without a key: an entry that was never used, and an entry whose key was removed.
 const (
-	empty   = 0
-	removed = math.MaxUint32
+	empty     = 0
+	removed   = 1
+	firstMark = 2
 )
 
-// An entry is a header, then the text of the key. Positions are multiples of its alignment.
 const (
-	header     = 12 // value, end, parts, length
-	alignment  = 4
-	chunkShift = 20
-	chunkSize  = 1 << chunkShift
-	firstChunk = 1 << 10
-	leastCells = 16
+	groupSize = 8                 // entries
+	entrySize = 32                // bytes
+	ones      = (1<<64 - 1) / 255 // a word with 1 in each byte
+	chunkSize = MaxKey + 1
 )
 
 // Len returns the number of keys.
@@ -83,16 +91,11 @@ func (t *Table[V]) Len() int {
 func (t *Table[V]) IsEmpty() bool { return t.core.Load() == nil }
 
 // Bytes returns how much memory the keys take, without their values.
-func (t *Table[V]) Bytes() (n int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (t *Table[V]) Bytes() int64 {
 	if c := t.core.Load(); c != nil {
-		n = int64(len(c.cells)) * 8
-		for _, chunk := range *c.chunks.Load() {
-			n += int64(len(chunk))
-		}
+		return int64(len(c.marks))*8 + int64(len(c.entries))*entrySize + int64(len(*c.long.Load()))*chunkSize
 	}
-	return n
+	return 0
 }
 
 // Find returns the value for a key of a buffer, without making a string of the key.
@@ -101,73 +104,77 @@ func (t *Table[V]) Find(k Ref, b *Buffer) (v V, found bool) {
 	if c == nil {
 		return v, false
 	}
-	var hash uint64
-	made := b.bytes[k.start:k.end]
-	if len(made) > 0 {
-		hash = maphash.Bytes(c.seed, made)
-	} else {
-		hash = maphash.String(c.seed, k.text)
+	text := b.bytes[k.start:k.end]
+	if len(text) == 0 {
+		n := len(b.bytes)
+		b.bytes = append(b.bytes, k.text...)
+		text, b.bytes = b.bytes[n:], b.bytes[:n]
 	}
-	parts := k.len()
-	hash = mix(hash, parts)
-	for i := hash; ; i++ {
-		s := c.cell(i).Load()
-		at := uint32(s)
-		if at == empty {
-			return v, false
-		}
-		if at == removed || s>>32 != hash>>32 {
-			continue
-		}
-		e := c.entry(at)
-		if text := e.text(); e.parts() == parts && (len(made) > 0 && string(text) == string(made) || len(made) == 0 && string(text) == k.text) {
-			return (*c.values.Load())[e.value()], true
-		}
+	if i := c.find(text, k.len()); i >= 0 {
+		return c.valueOf(&c.entries[i]), true
 	}
+	return v, false
 }
 
-// mix adds the number of parts to a hash.
-func mix(hash uint64, parts int) uint64 { return hash ^ uint64(parts)*0x9e3779b97f4a7c15 }
-
-// entry is a key, its value and its end.
-type entry []byte
-
-func (e entry) value() uint32 { return binary.LittleEndian.Uint32(e) }
-func (e entry) end() uint32   { return binary.LittleEndian.Uint32(e[4:]) }
-func (e entry) parts() int    { return int(binary.LittleEndian.Uint16(e[8:])) }
-func (e entry) text() []byte  { return e[header : header+int(binary.LittleEndian.Uint16(e[10:]))] }
-func (e entry) id() ID        { return ID{string(e.text()), e.parts()} }
-
-// size returns how many bytes an entry takes.
-func (e entry) size() int64 { return sizeOf(len(e.text())) }
-
-func sizeOf(text int) int64 { return int64(header+text+alignment-1) / alignment * alignment }
-
-// cell returns the cell of a hash.
-func (c *core[V]) cell(hash uint64) *atomic.Uint64 { return &c.cells[hash&uint64(len(c.cells)-1)] }
-
-// entry returns the entry at a position.
-func (c *core[V]) entry(at uint32) entry {
-	offset := int64(at-1) * alignment
-	return (*c.chunks.Load())[offset>>chunkShift][offset&(chunkSize-1):]
+// hash returns the hash of a key.
+func (c *core[V]) hash(text []byte, parts int) uint64 {
+	return maphash.Bytes(c.seed, text) ^ uint64(parts)*0x9e3779b97f4a7c15
 }
 
-// locate returns the cell of a key, and the entry that it leads to; nil if there is none, and then the cell is empty.
-func (c *core[V]) locate(id ID) (cell *atomic.Uint64, hash uint64, e entry) {
-	hash = mix(maphash.String(c.seed, id.text), id.parts)
-	for i := hash; ; i++ {
-		cell = c.cell(i)
-		s := cell.Load()
-		switch at := uint32(s); {
-		case at == empty:
-			return cell, hash, nil
-		case at != removed && s>>32 == hash>>32:
-			if e = c.entry(at); e.parts() == id.parts && string(e.text()) == id.text {
-				return cell, hash, e
+// markOf returns the mark of a hash.
+func markOf(hash uint64) uint64 { return max(hash&0xff, firstMark) }
+
+// home returns the first group for a hash, and next the group after another one.
+func (c *core[V]) home(hash uint64) int { return int(hash >> 32 * uint64(len(c.marks)) >> 32) }
+
+func (c *core[V]) next(group int) int {
+	if group++; group < len(c.marks) {
+		return group
+	}
+	return 0
+}
+
+// matches has the highest bit of each byte of a word that has a mark. Above such a byte, it may have the bit of a byte that differs from the
+// mark in the lowest bit: such an entry has a key too.
+func matches(word, mark uint64) uint64 {
+	word ^= mark * ones
+	return (word - ones) &^ word & (ones << 7)
+}
+
+// find returns the index of a key's entry; -1 for none.
+func (c *core[V]) find(text []byte, parts int) int {
+	hash := c.hash(text, parts)
+	mark := markOf(hash)
+	for g := c.home(hash); ; g = c.next(g) {
+		word := c.marks[g].Load()
+		for m := matches(word, mark); m != 0; m &= m - 1 {
+			i := g*groupSize + bits.TrailingZeros64(m)/8
+			if s := &c.entries[i]; int(s.parts) == parts && int(s.length) == len(text) && string(c.textOf(s)) == string(text) {
+				return i
 			}
 		}
+		if matches(word, empty) != 0 {
+			return -1
+		}
 	}
 }
+
+// textOf returns the text of an entry's key.
+func (c *core[V]) textOf(s *entry) []byte {
+	if int(s.length) <= len(s.text) {
+		return s.text[:s.length]
+	}
+	at := binary.LittleEndian.Uint32(s.text[:])
+	return (*c.long.Load())[at/chunkSize][at%chunkSize:][:s.length]
+}
+
+// valueOf returns the value of an entry, and endOf its end.
+func (c *core[V]) valueOf(s *entry) V {
+	n := uint32(s.state.Load()) // before the values, which may grow meanwhile
+	return (*c.values.Load())[n]
+}
+
+func endOf(s *entry) uint32 { return uint32(s.state.Load() >> 32) }
 
 // Get returns the value of a key, and its end.
 func (t *Table[V]) Get(id ID) (v V, end uint32, found bool) {
@@ -175,8 +182,8 @@ func (t *Table[V]) Get(id ID) (v V, end uint32, found bool) {
 	if c == nil {
 		return v, 0, false
 	}
-	if _, _, e := c.locate(id); e != nil {
-		return (*c.values.Load())[e.value()], e.end(), true
+	if i := c.find([]byte(id.text), id.parts); i >= 0 {
+		return c.valueOf(&c.entries[i]), endOf(&c.entries[i]), true
 	}
 	return v, 0, false
 }
@@ -191,40 +198,55 @@ func (t *Table[V]) Set(id ID, v V, end uint32) bool {
 	defer t.mu.Unlock()
 	c := t.core.Load()
 	if c == nil {
-		c = newCore[V](0)
-	}
-	switch {
-	case c.isWasteful():
+		c = newCore[V](1)
+	} else if c.used >= len(c.entries)/8*7 || c.isWasteful() {
 		c = c.rebuilt()
-	case c.used >= len(c.cells)/4*3:
-		c = c.grown()
 	}
 	c.set(id, v, end)
 	t.core.Store(c)
 	return true
 }
 
-// isWasteful reports whether most entries, or most values, are earlier ones.
+// isWasteful reports whether most values, or most bytes of long texts, are earlier ones.
 func (c *core[V]) isWasteful() bool {
-	const least = 1 << 16
-	return c.bytes > least && c.bytes > 2*c.liveSize || len(c.numbers) > 64 && len(c.numbers) > 2*c.live
+	return len(c.numbers) > 64 && len(c.numbers) > 2*c.live || c.garbage > chunkSize && c.garbage > len(*c.long.Load())*chunkSize/2
 }
 
 func (c *core[V]) set(id ID, v V, end uint32) {
-	cell, hash, before := c.locate(id)
-	if before == nil {
-		c.used++
-		c.live++
-	} else {
-		c.liveSize -= before.size()
+	text, state := []byte(id.text), uint64(end)<<32|uint64(c.number(v))
+	if i := c.find(text, id.parts); i >= 0 {
+		c.entries[i].state.Store(state)
+		return
 	}
-	at, e := c.add(len(id.text))
-	binary.LittleEndian.PutUint32(e, c.number(v))
-	binary.LittleEndian.PutUint32(e[4:], end)
-	binary.LittleEndian.PutUint16(e[8:], uint16(id.parts))
-	binary.LittleEndian.PutUint16(e[10:], uint16(len(id.text)))
-	copy(e[header:], id.text)
-	cell.Store(hash>>32<<32 | uint64(at))
+	hash := c.hash(text, id.parts)
+	g := c.home(hash)
+	for matches(c.marks[g].Load(), empty) == 0 {
+		g = c.next(g)
+	}
+	word := c.marks[g].Load()
+	i := bits.TrailingZeros64(matches(word, empty)) / 8
+	s := &c.entries[g*groupSize+i]
+	s.parts, s.length = uint16(id.parts), uint16(len(text))
+	if copy(s.text[:], text) < len(text) {
+		binary.LittleEndian.PutUint32(s.text[:], c.keep(text))
+	}
+	s.state.Store(state)
+	c.marks[g].Store(word | markOf(hash)<<(8*i)) // from now on, readers find the entry
+	c.used++
+	c.live++
+}
+
+// keep keeps a long text, and returns its position.
+func (c *core[V]) keep(text []byte) uint32 {
+	chunks := *c.long.Load()
+	if len(chunks) == 0 || c.fill+len(text) > chunkSize {
+		chunks = append(chunks, make([]byte, chunkSize)) // readers have positions in earlier chunks only
+		c.long.Store(&chunks)
+		c.fill = 0
+	}
+	at := (len(chunks)-1)*chunkSize + c.fill
+	c.fill += copy(chunks[len(chunks)-1][c.fill:], text)
+	return uint32(at)
 }
 
 // number returns the position of a value.
@@ -239,89 +261,33 @@ func (c *core[V]) number(v V) uint32 {
 	return n
 }
 
-// add appends an entry for a key of some bytes, and returns its position. The entry is filled in before a cell leads to it.
-func (c *core[V]) add(text int) (uint32, entry) {
-	n := int(sizeOf(text))
-	chunks := *c.chunks.Load()
-	last := len(chunks) - 1
-	if last < 0 || c.fill+n > chunkSize {
-		last, c.fill = last+1, 0
-		chunks = append(slices.Clone(chunks), nil)
-	}
-	if chunk := chunks[last]; c.fill+n > len(chunk) { // readers keep the shorter one
-		size := chunkSize
-		if last == 0 {
-			size = min(chunkSize, 2*len(chunk)+max(firstChunk, n))
-		}
-		chunks = slices.Clone(chunks)
-		chunks[last] = make([]byte, size)
-		copy(chunks[last], chunk)
-		c.chunks.Store(&chunks)
-	}
-	at := c.fill
-	c.fill += n
-	c.bytes += int64(n)
-	c.liveSize += int64(n)
-	return uint32((int64(last)<<chunkShift+int64(at))/alignment) + 1, chunks[last][at : at+n]
-}
-
-// newCore returns a core with room for some keys.
+// newCore returns a core with room for some keys, and for half as many more.
 func newCore[V comparable](keys int) *core[V] {
-	n := leastCells
-	for n < 2*keys {
-		n *= 2
-	}
-	c := &core[V]{seed: maphash.MakeSeed(), cells: make([]atomic.Uint64, n), numbers: map[V]uint32{}}
-	c.chunks.Store(new([][]byte))
+	groups := max(1, (keys+keys/2)/(groupSize-1)+1)
+	c := &core[V]{seed: maphash.MakeSeed(), marks: make([]atomic.Uint64, groups), entries: make([]entry, groups*groupSize), numbers: map[V]uint32{}}
+	c.long.Store(new([][]byte))
 	c.values.Store(new([]V))
 	return c
 }
 
-// grown returns a core with the same entries and more cells. Readers of c do not see what is added.
-func (c *core[V]) grown() *core[V] {
-	n := newCore[V](c.live + 1)
-	n.seed, n.numbers, n.fill, n.bytes, n.liveSize = c.seed, c.numbers, c.fill, c.bytes, c.liveSize
-	n.chunks.Store(c.chunks.Load())
-	n.values.Store(c.values.Load())
-	for i := range c.cells {
-		if at := uint32(c.cells[i].Load()); at != empty && at != removed {
-			n.insert(at, c.entry(at))
-		}
-	}
-	return n
-}
-
-// insert leads a cell to an entry whose key has none.
-func (c *core[V]) insert(at uint32, e entry) {
-	hash := mix(maphash.Bytes(c.seed, e.text()), e.parts())
-	i := hash
-	for c.cell(i).Load() != empty {
-		i++
-	}
-	c.cell(i).Store(hash>>32<<32 | uint64(at))
-	c.used++
-	c.live++
-}
-
-// rebuilt returns a core with the same keys, and without what is not used any more.
+// rebuilt returns a core with the same keys and room for more, and without what is not used any more.
 func (c *core[V]) rebuilt() *core[V] {
-	n := newCore[V](c.live + 1)
-	values := *c.values.Load()
-	c.each(func(e entry) {
-		text := e.text()
-		at, to := n.add(len(text))
-		copy(to, e)
-		binary.LittleEndian.PutUint32(to, n.number(values[e.value()]))
-		n.insert(at, to)
-	})
+	n := newCore[V](c.live)
+	c.each(func(s *entry) { n.set(c.idOf(s), c.valueOf(s), endOf(s)) })
 	return n
 }
 
-// each calls a function with each live entry.
-func (c *core[V]) each(f func(e entry)) {
-	for i := range c.cells {
-		if at := uint32(c.cells[i].Load()); at != empty && at != removed {
-			f(c.entry(at))
+// idOf returns the key of an entry.
+func (c *core[V]) idOf(s *entry) ID { return ID{string(c.textOf(s)), int(s.parts)} }
+
+// each calls a function with the entry of each key.
+func (c *core[V]) each(f func(s *entry)) {
+	for g := range c.marks {
+		word := c.marks[g].Load()
+		for i := range groupSize {
+			if word>>(8*i)&0xff >= firstMark {
+				f(&c.entries[g*groupSize+i])
+			}
 		}
 	}
 }
@@ -334,13 +300,16 @@ func (t *Table[V]) Remove(id ID) bool {
 	if c == nil {
 		return false
 	}
-	cell, _, e := c.locate(id)
-	if e == nil {
+	i := c.find([]byte(id.text), id.parts)
+	if i < 0 {
 		return false
 	}
+	if n := int(c.entries[i].length); n > len(c.entries[i].text) {
+		c.garbage += n
+	}
 	c.live--
-	c.liveSize -= e.size()
-	if cell.Store(removed); c.live == 0 {
+	word, shift := &c.marks[i/groupSize], i%groupSize*8
+	if word.Store(word.Load()&^(0xff<<shift) | removed<<shift); c.live == 0 {
 		t.core.Store(nil)
 	}
 	return true
@@ -356,11 +325,11 @@ func (t *Table[V]) Take(from *Table[V]) {
 // Ended returns the keys whose end is at or before a time, and the first end that comes later; zero for none.
 func (t *Table[V]) Ended(now uint32) (ended []ID, next uint32) {
 	if c := t.core.Load(); c != nil {
-		c.each(func(e entry) {
-			switch end := e.end(); {
+		c.each(func(s *entry) {
+			switch end := endOf(s); {
 			case end == 0:
 			case end <= now:
-				ended = append(ended, e.id())
+				ended = append(ended, c.idOf(s))
 			case next == 0 || end < next:
 				next = end
 			}
@@ -370,9 +339,9 @@ func (t *Table[V]) Ended(now uint32) (ended []ID, next uint32) {
 }
 
 // Each calls a function with each key and its value, in no order. Changes meanwhile may be missed.
-func (t *Table[V]) Each(f func(id ID, v V, end uint32)) {
+func (t *Table[V]) Each(f func(id ID, v V)) {
 	if c := t.core.Load(); c != nil {
-		c.each(func(e entry) { f(e.id(), (*c.values.Load())[e.value()], e.end()) })
+		c.each(func(s *entry) { f(c.idOf(s), c.valueOf(s)) })
 	}
 }
 
