@@ -86,9 +86,11 @@ const (
 	// ReasonRepeatedKey: the request has a part of the key several times, and services may read another
 	// value than the rule.
 	ReasonRepeatedKey
+	// ReasonUnknownPlan: the request names a plan that the policy does not have, or several.
+	ReasonUnknownPlan
 )
 
-var reasonNames = [...]string{"", "limited", "too-soon", "never", "banned", "table-full", "no-rule", "store-error", "missing-key", "listed", "repeated-key"}
+var reasonNames = [...]string{"", "limited", "too-soon", "never", "banned", "table-full", "no-rule", "store-error", "missing-key", "listed", "repeated-key", "unknown-plan"}
 
 // String returns the reason as a word, empty for ReasonNone.
 func (r Reason) String() string {

@@ -91,7 +91,7 @@ func (p *pressures) gauge(r *policy.LimitResult, window, now time.Duration) *gau
 	}
 	name := r.Request.Limit.Name()
 	for _, g := range *rule.gauges.Load() {
-		if g.limit == name && (g.window == window || r.Override) {
+		if g.limit == name && (g.window == window || r.Override || r.From == policy.FromPlan) {
 			return g
 		}
 	}
@@ -100,7 +100,7 @@ func (p *pressures) gauge(r *policy.LimitResult, window, now time.Duration) *gau
 	// Gauges of a limit whose window has changed, and idle gauges, are dropped.
 	gauges := make([]*gauge, 0, 1+len(*rule.gauges.Load()))
 	for _, g := range *rule.gauges.Load() {
-		if g.limit == name && (g.window == window || r.Override) {
+		if g.limit == name && (g.window == window || r.Override || r.From == policy.FromPlan) {
 			return g
 		}
 		if g.limit != name && !g.isIdle(now) {

@@ -54,6 +54,9 @@ type PolicyOptions struct {
 	// set on calls. Such metadata then stays, and the call counts as marked if it has metadata with which
 	// rules mark. Default: a Server removes such metadata, because anybody can send it.
 	TrustMarks func(c *Call) bool
+	// TrustPlan reports whether the plan of a call counts that a metadata key or a claim names, as in httplimit.PolicyOptions.
+	// Required with such a policy.
+	TrustPlan func(c *Call) bool
 }
 
 // NewPolicyDecider returns a decider by the rules of a policy.
@@ -67,11 +70,22 @@ func NewPolicyDecider(o PolicyOptions) (*Decider, error) {
 	case o.MaxWait < 0 && o.MaxWait != sluice.NoWait:
 		return nil, fmt.Errorf("grpclimit: PolicyOptions.MaxWait is %v; give a positive time, 0 or sluice.NoWait", o.MaxWait)
 	}
+	if err := o.checkPlans(o.Policy); err != nil {
+		return nil, err
+	}
 	rules, err := policy.NewDecider(o.Policy, o.Store)
 	if err != nil {
 		return nil, fmt.Errorf("grpclimit: %w", err)
 	}
 	return &Decider{rules: rules, o: o, hosts: true}, nil
+}
+
+// checkPlans returns an error if nothing says which calls may name their plan.
+func (o *PolicyOptions) checkPlans(p *policy.Policy) error {
+	if p.TrustsPlans() && o.TrustPlan == nil {
+		return errors.New("grpclimit: PolicyOptions.TrustPlan is missing, and metadata or a claim names the plans of the policy; give a function that says which calls may do so, because clients could choose their plan")
+	}
+	return nil
 }
 
 // KeyOptions are the settings of NewKeyDecider.
@@ -143,6 +157,7 @@ func (d *Decider) decide(c *Call, most time.Duration) policy.Verdict {
 	if own := d.o.MaxWait; own != 0 && (most == 0 || own < most) {
 		a.MaxWait = own
 	}
+	a.TrustPlan = p.TrustsPlans() && d.o.TrustPlan(c)
 	if d.o.TrustMarks != nil && hasMark(c, p) {
 		a.Marked = d.o.TrustMarks(c)
 	}
@@ -189,6 +204,9 @@ func (d *Decider) SetPolicy(p *policy.Policy) error {
 	defer d.mu.Unlock()
 	if p != nil {
 		if err := check(p, d.uses, "SetPolicy"); err != nil {
+			return err
+		}
+		if err := d.o.checkPlans(p); err != nil {
 			return err
 		}
 	}

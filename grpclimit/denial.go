@@ -73,6 +73,8 @@ func reason(v *policy.Verdict) string {
 		return "the call's cost is less than nothing"
 	case v.Reason == sluice.ReasonNoRule:
 		return "no rule lets this call pass"
+	case v.Reason == sluice.ReasonUnknownPlan:
+		return "the plan of this call is unknown"
 	case v.Reason == sluice.ReasonListed:
 		return "calls of this client are not let pass"
 	case v.Reason == sluice.ReasonStoreError:

@@ -59,6 +59,10 @@ type PolicyOptions struct {
 	// requests of their own clients, as a Middleware does. Default: no hop is trusted, and such headers
 	// are removed, because anybody can send them.
 	TrustMarks func(r *http.Request) bool
+	// TrustPlan reports whether the plan of a request counts that a header or a claim names: see policy.Options.PlanFrom. Trust requests
+	// of hops that replace the header and verify the token, such as by ClientIP.TrustsPeer, or all requests if Claim returns verified
+	// claims. The requests of DecideReport are trusted, because the gateway reports them. Required with such a policy.
+	TrustPlan func(r *http.Request) bool
 	// Removes reports whether the program removes or replaces a header before the service gets the request, as a
 	// proxy does. Rules and classes then count the header as missing: otherwise clients could choose keys by a value
 	// that no service reads. Removes is called, with names in canonical form, for headers that proxies usually
@@ -81,11 +85,22 @@ func NewPolicyDecider(o PolicyOptions) (*Decider, error) {
 	if err := denial.CheckFiles(o.Policy); err != nil {
 		return nil, err
 	}
+	if err := o.checkPlans(o.Policy); err != nil {
+		return nil, err
+	}
 	rules, err := policy.NewDecider(o.Policy, o.Store)
 	if err != nil {
 		return nil, fmt.Errorf("httplimit: %w", err)
 	}
 	return &Decider{rules: rules, o: o, hosts: true}, nil
+}
+
+// checkPlans returns an error if nothing says which requests may name their plan.
+func (o *PolicyOptions) checkPlans(p *policy.Policy) error {
+	if p.TrustsPlans() && o.TrustPlan == nil {
+		return errors.New("httplimit: PolicyOptions.TrustPlan is missing, and a header or a claim names the plans of the policy; give a function that says which requests may do so, because clients could choose their plan")
+	}
+	return nil
 }
 
 // KeyOptions are the settings of NewKeyDecider.
@@ -175,12 +190,12 @@ func (d *Decider) decide(r *http.Request, p *inForce) policy.Verdict {
 	if err := checkRequest(r, d.hosts, d.paths); err != nil {
 		return refusal(err)
 	}
-	return d.decideChecked(r, p, nil)
+	return d.decideChecked(r, p, nil, p.trusts && d.o.TrustPlan(r))
 }
 
 // decideChecked decides about a request that needs no further checks. The argument others has the lines of
-// headers in other spellings, if nobody removes them from the request.
-func (d *Decider) decideChecked(r *http.Request, p *inForce, others http.Header) policy.Verdict {
+// headers in other spellings, if nobody removes them from the request. The argument plan says that the request may name its plan.
+func (d *Decider) decideChecked(r *http.Request, p *inForce, others http.Header, plan bool) policy.Verdict {
 	if d.o.Removes != nil {
 		r = d.arriving(r, p)
 	}
@@ -197,7 +212,7 @@ func (d *Decider) decideChecked(r *http.Request, p *inForce, others http.Header)
 		return p.Decide(r.Context(), d.Store(), &a)
 	}
 	a := Attributes(r, d.o.ClientIP)
-	a.MaxWait = d.o.MaxWait
+	a.MaxWait, a.TrustPlan = d.o.MaxWait, plan
 	switch {
 	case names != nil:
 		a.ReadOnce = true
@@ -229,6 +244,9 @@ func (d *Decider) Policy() *policy.Policy { return d.rules.Policy() }
 func (d *Decider) SetPolicy(p *policy.Policy) error {
 	if p != nil {
 		if err := denial.CheckFiles(p); err != nil {
+			return err
+		}
+		if err := d.o.checkPlans(p); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 type inForce struct {
 	*policy.Policy
 	names     readNames
+	trusts    bool     // TrustPlan says which requests may name their plan
 	removable []string // the headers that rules read and that a proxy may remove
 }
 
@@ -20,7 +21,7 @@ func (d *Decider) inForce() *inForce {
 	p := d.Policy()
 	f := d.last.Load()
 	if f == nil || f.Policy != p {
-		f = &inForce{Policy: p, names: namesOf(p)}
+		f = &inForce{Policy: p, names: namesOf(p), trusts: p.TrustsPlans()}
 		for _, name := range p.ReadHeaders() {
 			if removal.Of(name) != removal.Stays {
 				f.removable = append(f.removable, name)

@@ -67,7 +67,7 @@ func (d *Decider) DecideReport(ctx context.Context, q *Report) (*http.Request, p
 	if err != nil {
 		return r, refusal(err)
 	}
-	return r, d.decideChecked(r, p, others)
+	return r, d.decideChecked(r, p, others, true)
 }
 
 // check fills in the rest of the request. It returns the lines of headers in other spellings, and a

@@ -31,6 +31,9 @@ type Attributes struct {
 	// Marked says that an earlier hop has marked the request. Only a trusted hop may mark. Marks by
 	// rules of the policy are in the verdict.
 	Marked bool
+	// TrustPlan says that the request comes from a hop that may name its plan, in a header or in a claim of a token that was
+	// verified. Otherwise clients could choose their plans, so such a plan does not count: see Options.PlanFrom.
+	TrustPlan bool
 	// RequestBytes is the size of the request's body, or -1 if it is known only when the body has been read.
 	RequestBytes int64
 	// Cost is how many units the request takes from rules without a cost of their own. Zero means one, and NoCost

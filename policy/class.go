@@ -115,7 +115,7 @@ func (c *compiler) checkFloors(r *rule, what string, limits []*sluice.Limit) {
 	for _, l := range limits {
 		switch reserved := c.reserved(r, l, noClass); {
 		case r.Floor >= l.Capacity():
-			c.report("Floor", "", fault{fmt.Sprintf("is %d, and a limit of the rule holds %d, so no request would pass", r.Floor, l.Capacity()), "give less"})
+			c.report("Floor", "", fault{fmt.Sprintf("is %d, and %s holds %d, so no request would pass", r.Floor, what, l.Capacity()), "give less"})
 		case reserved >= l.Capacity():
 			c.report("Reserved", "", fault{
 				fmt.Sprintf("keeps %d of %d units of %s, so no request of other classes would pass", reserved, l.Capacity(), what), "keep fewer, or deny them",

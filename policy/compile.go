@@ -54,6 +54,7 @@ func (c *compiler) policy() (*Policy, error) {
 		paths: c.form, fallback: c.options.Default, onStoreError: c.options.OnStoreError, pressure: o.Pressure,
 		classes: c.compileClasses(), byName: make(map[string]*rule, len(o.Rules)),
 	}
+	c.compilePlans(p)
 	c.addDomains(p)
 	headers, marks := map[string]bool{}, map[string]bool{removal.Marked: true}
 	for i := range o.Rules {
@@ -135,6 +136,7 @@ func (c *compiler) compile(i int, given *Rule) *rule {
 	if r.OnStoreError > sluice.FallbackLocal {
 		c.report("OnStoreError", "", fault{"is unknown", "give FallbackAllow, FallbackDeny or FallbackLocal"})
 	}
+	r.limits = c.newSet(r, c.always(r), FromRule)
 	if len(r.parts) > 0 {
 		c.addLists(r)
 		c.addOverrides(r)
@@ -142,7 +144,6 @@ func (c *compiler) compile(i int, given *Rule) *rule {
 			r.byCall, r.lazily = c.options.Overrides.get(r.Name), c.lazily()
 		}
 	}
-	r.limits = c.newSet(r, c.always(r), FromRule)
 	return r
 }
 
@@ -180,7 +181,7 @@ func (c *compiler) checkNumbers(r *rule) {
 	if r.Floor < 0 {
 		c.report("Floor", "", is(r.Floor, "give 0 or more"))
 	}
-	c.checkFloors(r, "a limit", slices.Concat(r.Limits, r.Candidate))
+	c.checkFloors(r, "a limit of the rule", slices.Concat(r.Limits, r.Candidate))
 	if capacity < 1 || r.Overdraw {
 		capacity = math.MaxInt64 // reported, or no bound
 	}
@@ -274,7 +275,7 @@ func (p *Policy) sameLimits() map[sameLimit]*sluice.Limit {
 	}
 	for _, r := range p.rules {
 		add(r.limits)
-		for _, set := range r.overrides.Values() {
+		for _, set := range slices.Concat(r.plans, r.overrides.Values()) {
 			if set != nil {
 				add(set)
 			}

@@ -64,7 +64,7 @@ func (p *Policy) decideRules(ctx context.Context, store sluice.Store, a *Attribu
 	default:
 		s.decide(ctx, store, v, err)
 	}
-	v.Class = class
+	v.Class, v.UnknownPlan = class, s.unknownPlan
 }
 
 // LimitsFor returns the limits that apply to a request, with the requests that Decide would send to a

@@ -40,6 +40,7 @@ func (p *Policy) DecideDescriptors(ctx context.Context, store sluice.Store, doma
 	if c.match(); v.Refused == nil {
 		c.decide(ctx, store)
 	}
+	v.UnknownPlan = c.unknownPlan
 	return v
 }
 
@@ -128,6 +129,9 @@ func (c *call) add(i int) {
 		}
 	}
 	key := c.keys.Add(c.values, false)
+	if c.plan = noPlan; r.byPlan && r.planFrom != nil {
+		c.plan = r.planFrom.entry(q.Entries)
+	}
 	s := c.choose(r, key)
 	s.descriptor, s.class, s.maxWait = i, noClass, sluice.NoWait
 	s.cost, s.look = times(d.Cost, r.Cost.Units), q.Look || q.Refund

@@ -40,6 +40,9 @@ func (h reads) addRule(r *rule) {
 			h.add(p.Source, p.Name)
 		}
 	}
+	if f := r.planFrom; f != nil && r.byPlan && f.part.Value == nil {
+		h.add(f.part.Source, f.part.Name)
+	}
 	if c := &r.Cost; c.Source == CostHeader && !h[c.Header] {
 		h[c.Header] = false
 	}
@@ -80,6 +83,9 @@ func (r *rule) reads(read []source.Value) []source.Value {
 		if part := &r.parts[i]; part.Value == nil {
 			read = append(read, source.Value{Source: part.Source, Name: part.Name})
 		}
+	}
+	if f := r.planFrom; f != nil && r.byPlan && f.part.Value == nil {
+		read = append(read, source.Value{Source: f.part.Source, Name: f.part.Name})
 	}
 	if c := &r.Cost; c.Source == CostHeader {
 		read = append(read, source.Value{Source: FromHeader, Name: c.Header})

@@ -191,8 +191,10 @@ func (r *Rule) OverrideCount() int { return r.overridden }
 // addOverrides makes the table of a rule's overrides. Overrides with equal numbers share their limits,
 // so that stores keep few limits.
 func (c *compiler) addOverrides(r *rule) {
-	t := overrideAdder{compiler: c, rule: r, byNumbers: map[string]*limitSet{}, byList: map[**sluice.Limit]*limitSet{}, scratch: newScratch()}
+	t := newOverrideAdder(c, r)
+	t.byList, t.scratch = map[**sluice.Limit]*limitSet{}, newScratch()
 	defer t.scratch.free()
+	t.addPlans()
 	for i := range r.Overrides {
 		t.add(&r.Overrides[i])
 	}
@@ -210,8 +212,13 @@ type overrideAdder struct {
 	rule      *rule
 	n         int
 	byNumbers map[string]*limitSet
+	byPlan    map[planOf]*limitSet
 	byList    map[**sluice.Limit]*limitSet // by the first element of a list of limits
 	scratch   *scratch
+}
+
+func newOverrideAdder(c *compiler, r *rule) overrideAdder {
+	return overrideAdder{compiler: c, rule: r, byNumbers: map[string]*limitSet{}, byPlan: map[planOf]*limitSet{}}
 }
 
 // add adds the next override.
@@ -233,7 +240,10 @@ func (t *overrideAdder) add(o *Override) {
 		list = &o.Limits[0]
 	}
 	set, known := t.byList[list]
-	if !known || list == nil {
+	switch {
+	case o.Plan != "":
+		set = t.planSet(fmt.Sprintf("Overrides[%d]", at), o.Plan, o.Limits, FromFile)
+	case !known || list == nil:
 		set = t.setOf(fmt.Sprintf("Overrides[%d]", at), o.Limits)
 		t.byList[list] = set
 	}
@@ -278,7 +288,7 @@ func (c *compiler) overriding(r *rule, at string, limits []*sluice.Limit) *limit
 			named = append(named, l)
 		}
 	}
-	c.checkFloors(r, "the limit of an override", named)
+	c.checkFloors(r, "the limit of an override or a plan", named)
 	if r.Overdraw != r.debits() { // otherwise it is reported already
 		c.checkOwing(r, named)
 	}

@@ -26,6 +26,9 @@ type compiler struct {
 	index     int
 	rule      string
 	classes   map[string]int // their numbers
+	plans     map[string]int // their numbers, from 1
+	planFrom  *planSource    // of requests; nil for none
+	planEntry *planSource    // of descriptors
 	form      paths.Form
 	single    bool // the rule needs no name, and its limits keep theirs
 	earlier   map[sameLimit]*sluice.Limit

@@ -30,6 +30,8 @@ type OverrideTable struct {
 type Terms struct {
 	// Limits has one limit for each limit of the rule, as in Override.
 	Limits []*sluice.Limit
+	// Plan names a plan of the policy, in place of limits.
+	Plan string
 	// List is ListAllow to let the key pass without limits, and ListDeny to refuse it.
 	List List
 }
@@ -264,8 +266,8 @@ func (p *Policy) CheckTerms(rule, text string) error {
 // lazily returns what a rule needs to read terms later.
 func (c *compiler) lazily() *compiler {
 	o := c.options
-	o.Rules, o.Earlier = nil, nil
-	return &compiler{options: o, form: c.form, classes: c.classes}
+	o.Rules, o.Plans, o.Earlier = nil, nil, nil
+	return &compiler{options: o, form: c.form, classes: c.classes, plans: c.plans}
 }
 
 // termsOf returns the terms as the rule reads them.
@@ -301,12 +303,15 @@ func (r *rule) read(x *terms) *madeTerms {
 		}
 	}
 	c.index, c.rule = r.index, r.Name
-	adding := overrideAdder{compiler: &c, rule: r, byNumbers: map[string]*limitSet{}}
-	if m.set = adding.setOf("Terms", t.Limits); len(c.errs) > 0 {
-		m.set, m.err = nil, c.errs[0]
-		return m
+	adding := newOverrideAdder(&c, r)
+	if t.Plan != "" {
+		m.set = adding.planSet("Terms", t.Plan, t.Limits, FromCall)
+	} else if m.set = adding.setOf("Terms", t.Limits); m.set != nil {
+		m.set.from = FromCall
 	}
-	m.set.from = FromCall
+	if len(c.errs) > 0 {
+		m.set, m.err = nil, c.errs[0]
+	}
 	return m
 }
 

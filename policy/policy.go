@@ -14,6 +14,15 @@ type Options struct {
 	Rules []Rule
 	// Classes are kinds of traffic, which rules can match and keep shares for.
 	Classes []Class
+	// Plans are numbers with names, which requests and overrides can name.
+	Plans []Plan
+	// PlanFrom are the parts that name the plan of a request: a Header, Claim, Attribute or Function for requests, and
+	// descriptor:KEY of ParsePart for descriptors. A header and a claim count only with Attributes.TrustPlan. Default: none, so only overrides
+	// name plans.
+	PlanFrom []Part
+	// DenyUnknownPlans limits requests whose plan the policy does not have, and requests with several plans, at the rules
+	// that plans have numbers for. Default: such requests have the rule's own numbers.
+	DenyUnknownPlans bool
 	// Domains are domains of descriptors that exist even if no rule matches descriptors of theirs. In such a
 	// domain, a descriptor can come with a limit of its own.
 	Domains []string
@@ -52,15 +61,18 @@ type Options struct {
 // Most callers want Decide. Callers that have the name of a rule and a key, and no request, want
 // DecideRule. A Decider joins a policy and a store.
 type Policy struct {
-	rules    []*rule
-	byName   map[string]*rule
-	plain    *rule // the only rule, if it is plain
-	index    index
-	domains  map[string]*domain // of descriptors
-	classes  []class
-	paths    paths.Form
-	fallback Action // when no rule matches
-	pressure func(rule string) float64
+	rules   []*rule
+	byName  map[string]*rule
+	plain   *rule // the only rule, if it is plain
+	index   index
+	domains map[string]*domain // of descriptors
+	classes []class
+	plans   map[string]int // their numbers, from 1
+	// trustsPlans says that a header or a claim names plans.
+	trustsPlans bool
+	paths       paths.Form
+	fallback    Action // when no rule matches
+	pressure    func(rule string) float64
 	// modelCost says how the attribute of the model is read; nil if nothing reads models.
 	modelCost *ModelCost
 

@@ -110,6 +110,8 @@ type Override struct {
 	// Limits has one limit for each limit of the rule, in the same order. Equal limits may share one
 	// value. Hybrid terms are not taken from the rule's limits: give them to these limits too.
 	Limits []*sluice.Limit
+	// Plan names a plan of the policy, in place of limits. Default: none.
+	Plan string
 }
 
 // Bandwidth paces the bytes of requests: all requests of one key share the rates. A gate.Flows carries
@@ -188,9 +190,14 @@ type rule struct {
 	allowIPs  *networks.Set
 	denyIPs   *networks.Set
 	hasLists  bool
-	byCall    *ruleOverrides // nil without a table
-	lazily    *compiler      // reads the terms of the table
-	entries   []int          // the entry of the descriptor for each part; nil for a rule that matches requests
+	plans     []*limitSet // by the number of the plan, from 0
+	byPlan    bool        // some plan has numbers for the rule
+	// denyUnknown limits requests whose plan is unknown.
+	denyUnknown bool
+	planFrom    *planSource    // nil if requests name no plan
+	byCall      *ruleOverrides // nil without a table
+	lazily      *compiler      // reads the terms of the table
+	entries     []int          // the entry of the descriptor for each part; nil for a rule that matches requests
 }
 
 // StatusRange is a range of statuses, both ends included.
@@ -225,8 +232,9 @@ type limitSet struct {
 	// floors has the floors of the requests, by class: the first row is for requests without a class.
 	// Nil if all are the rule's own floor.
 	floors [][]int64
-	// from says where the numbers come from.
+	// from says where the numbers come from, and plan is the name of their plan, nil for none.
 	from NumbersFrom
+	plan *string
 }
 
 // limitKind is what a request to the store does not contain.
@@ -242,13 +250,15 @@ type NumbersFrom uint8
 const (
 	// FromRule: the rule itself.
 	FromRule NumbersFrom = iota
+	// FromPlan: the plan that the request names, also if it has no numbers for the rule.
+	FromPlan
 	// FromFile: the Overrides of the rule, or its LimitsFor.
 	FromFile
 	// FromCall: the OverrideTable of the policy.
 	FromCall
 )
 
-var numbersNames = [...]string{FromRule: "rule", FromFile: "file", FromCall: "call"}
+var numbersNames = [...]string{FromRule: "rule", FromPlan: "plan", FromFile: "file", FromCall: "call"}
 
 // String returns it in a word.
 func (f NumbersFrom) String() string {

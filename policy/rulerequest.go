@@ -25,6 +25,8 @@ type RuleRequest struct {
 	// Class is the name of the traffic class; empty for none. Do not let clients choose their own
 	// class.
 	Class string
+	// Plan is the name of the plan; empty for none. It counts as a plan that a request names. Do not let clients choose their own plan.
+	Plan string
 	// MaxWait is the longest delay that is acceptable, as in Attributes.
 	MaxWait time.Duration
 	// Hold gives the costs back that nobody settles in time, as in Attributes.
@@ -80,7 +82,10 @@ func (p *Policy) DecideRule(ctx context.Context, store sluice.Store, q RuleReque
 	case NoCost:
 		cost = 0
 	}
-	s.debit, s.hold = q.Debit, q.Hold
+	s.debit, s.hold, s.plan = q.Debit, q.Hold, noPlan
+	if q.Plan != "" {
+		s.plan = numberOf(p.plans, q.Plan)
+	}
 	denied := s.add(r, number, cost, q.MaxWait)
 	if err := s.checkDebits(); err != nil {
 		return v, err
@@ -93,7 +98,7 @@ func (p *Policy) DecideRule(ctx context.Context, store sluice.Store, q RuleReque
 	default:
 		s.decide(ctx, store, &v, nil)
 	}
-	v.Class, v.policy = q.Class, p
+	v.Class, v.UnknownPlan, v.policy = q.Class, s.unknownPlan, p
 	return v, nil
 }
 

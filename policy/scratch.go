@@ -22,6 +22,7 @@ type scratch struct {
 	variants   []variant // of the path, at least one
 	variant    int       // the index of the current one
 	class      int       // of the request, by all variants of its path
+	plan       int       // of the request
 	found      []patternID
 	values     []keys.Value
 	selected   []selection
@@ -35,6 +36,8 @@ type scratch struct {
 	debit      bool
 	hold       time.Duration
 	whole      bool // all attributes were copied
+	// unknownPlan says that a rule has found the plan unknown.
+	unknownPlan bool
 	// listsToo keeps denials by list among the selections, for LimitsFor and traces.
 	listsToo bool
 	// returns says that some charges may be given back.
@@ -112,7 +115,7 @@ func (s *scratch) reset() {
 	s.keys.Reset()
 	s.memo, s.variants, s.variant = s.memo[:0], s.variants[:0], 0
 	s.peek, s.listsToo, s.returns, s.matched, s.strayed, s.postponed = false, false, false, false, false, false
-	s.certain, s.sure, s.debit, s.hold, s.refusal = false, false, false, 0, nil
+	s.certain, s.sure, s.debit, s.hold, s.refusal, s.plan, s.unknownPlan = false, false, false, 0, nil, planUnread, false
 }
 
 // add selects a rule that matches the request, with the key of the values in s. If the request is
@@ -165,7 +168,11 @@ func (s *scratch) choose(r *rule, key keys.Ref) *selection {
 	if !r.overrides.IsEmpty() && !q.fixed() {
 		if set, ok := r.overrides.Find(key, &s.keys); ok {
 			q.set = set
+			return q
 		}
+	}
+	if r.byPlan && !q.fixed() {
+		s.choosePlan(q)
 	}
 	return q
 }
@@ -316,7 +323,7 @@ func (s *scratch) results() []LimitResult {
 		}
 		for j := range q.set.requests {
 			m, at := &all[n], q.at+j
-			m.Rule, m.Request, m.Role, m.From = &q.rule.Rule, s.requests[at], q.role(j), q.set.from
+			m.Rule, m.Request, m.Role, m.From, m.plan = &q.rule.Rule, s.requests[at], q.role(j), q.set.from, q.set.plan
 			m.Override = m.From >= FromFile
 			if at < len(s.decisions) {
 				m.Decision = s.decisions[at]

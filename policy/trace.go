@@ -54,6 +54,9 @@ type TracedRule struct {
 	Denied sluice.Reason
 	// Key holds the parts of the key, with the values that the request has for them.
 	Key []KeyValue
+	// Plan is the part that names the plan of the request, with its value. OK is false without a plan of the policy. Nil if the rule
+	// has no numbers by plan, or requests name none.
+	Plan *KeyValue
 	// Results are the requests to the store about the rule's limits, undecided.
 	Results []LimitResult
 }
@@ -151,6 +154,10 @@ func (p *Policy) traceMet(tr *TracedRule, r *rule, a *Attributes, variant, patte
 	for i, value := range s.values {
 		tr.Key = append(tr.Key, KeyValue{Part: r.parts[i], Value: value.String(), OK: value.OK, Repeated: value.Repeated})
 	}
+	if f := r.planFrom; f != nil && r.byPlan {
+		v := f.read(r, &s.attributes)
+		tr.Plan = &KeyValue{Part: f.part, Value: v.Text, OK: f.numbers[v.Text] > 0, Repeated: v.Repeated}
+	}
 	if denied := s.add(r, s.class, s.costOf(r, &s.attributes), s.attributes.MaxWait); denied != nil {
 		tr.Denied = denied.Reason
 		return
@@ -170,7 +177,7 @@ func (p *Policy) traceMet(tr *TracedRule, r *rule, a *Attributes, variant, patte
 	}
 	s.fill(false)
 	tr.Results = s.results()
-	if len(tr.Results) > 0 && tr.Results[0].Listed == ListDeny {
+	if len(tr.Results) > 0 && tr.Results[0].Decision.Reason != sluice.ReasonNone {
 		tr.Denied = tr.Results[0].Decision.Reason
 	}
 }

@@ -26,6 +26,9 @@ type Verdict struct {
 	// rules.
 	Class  string
 	Bypass bool
+	// UnknownPlan says that a rule applies that plans have numbers for, and that the request names a plan that the policy does not have,
+	// or several. The rule's own numbers count then, or it limits the request: see Options.DenyUnknownPlans.
+	UnknownPlan bool
 	// Rule is the rule that decided whether the request passes: the rule of the tightest limit, nil
 	// for none. Rules that degrade or mark do not count.
 	Rule *Rule
@@ -201,6 +204,9 @@ func (v *Verdict) String() string {
 	if v.Known() {
 		b.WriteString(", " + strconv.FormatInt(v.Tightest.Remaining, 10) + " of " + strconv.FormatInt(v.Tightest.Limit, 10) + " remain")
 	}
+	if v.UnknownPlan {
+		b.WriteString(", the plan is unknown")
+	}
 	if v.FellBack() {
 		b.WriteString(", decided by a fallback")
 	}
@@ -221,7 +227,7 @@ func (v *Verdict) nameOf(r *Rule) string {
 	return r.Name
 }
 
-// LimitResult is what one limit decided about a request.
+// LimitResult is what one limit decided about a request. It belongs to one request, and is not safe for concurrent use.
 type LimitResult struct {
 	// Rule is the rule whose limit it is.
 	Rule *Rule
@@ -236,7 +242,7 @@ type LimitResult struct {
 	Listed List
 	// Override says that the numbers, or the list, come from an override of the rule, or of the policy's table.
 	Override bool
-	// From says where they come from.
+	// From says where the numbers, or the list, come from.
 	From NumbersFrom
 	// Uncharged says that the limit would let the request pass, and was not charged because
 	// another limit denied it.
@@ -244,6 +250,8 @@ type LimitResult struct {
 	// Returned says that the limit was charged, and the charge has been given back because the
 	// request was refused after all.
 	Returned bool
+
+	plan *string
 }
 
 // action returns the action that follows from the decision.

@@ -22,7 +22,7 @@ func Status(v *policy.Verdict) int {
 		return v.Rule.WhenLimited.Status
 	case v.Missing != nil, isInvalid(v.Err), Ambiguity(v) != nil:
 		return http.StatusBadRequest
-	case v.Reason == sluice.ReasonNoRule, v.Reason == sluice.ReasonListed: // a list of prices too
+	case v.Reason == sluice.ReasonNoRule, v.Reason == sluice.ReasonUnknownPlan, v.Reason == sluice.ReasonListed: // a list of prices too
 		return http.StatusForbidden
 	case isBusy(v):
 		return http.StatusServiceUnavailable

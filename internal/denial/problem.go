@@ -64,6 +64,8 @@ func NewProblem(v *policy.Verdict) *Problem {
 		p.Detail = "No rule lets this request pass."
 	case v.Reason == sluice.ReasonListed && errors.As(v.Refused, new(*policy.ModelError)):
 		p.Detail = "The model of this request has no price here, so it may not be used."
+	case v.Reason == sluice.ReasonUnknownPlan:
+		p.Detail = "The plan of this request is unknown."
 	case v.Reason == sluice.ReasonListed:
 		p.Detail = "Requests of this client are not let pass."
 	case v.Reason == sluice.ReasonStoreError:
