@@ -11,7 +11,7 @@ func DidYouMean(word string, words []string) string {
 	if w := Nearest(word, words); w != "" {
 		return fmt.Sprintf("did you mean %q?", w)
 	}
-	if len(words) == 0 || len(words) > 30 {
+	if len(words) == 0 || len(words) > 40 {
 		return ""
 	}
 	return "give " + OneOf(words)

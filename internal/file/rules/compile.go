@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -91,6 +93,7 @@ func (f *File) options(s *reader.Source) (policy.Options, []origins) {
 		}
 		o.Rules = append(o.Rules, r.rule(f, s, path, &where[i+1]))
 	}
+	f.plans(s, &o, where)
 	return o, where
 }
 
@@ -306,10 +309,10 @@ func consequence(field string) bool {
 	case "Limits", "Floor", "Cost", "Reserved", "Overrides":
 		return true
 	}
-	return top == "Match" && strings.Contains(field, "Unless")
+	return strings.HasPrefix(top, "Plans[") || top == "Match" && strings.Contains(field, "Unless")
 }
 
-// meant suggests the class or rule that a misspelt name probably means, "" for other mistakes.
+// meant suggests the class, rule or plan that a misspelt name probably means, "" for other mistakes.
 func (f *File) meant(e *policy.RuleError) string {
 	var known []string
 	switch e.Problem {
@@ -321,6 +324,8 @@ func (f *File) meant(e *policy.RuleError) string {
 		for i := range f.Rules {
 			known = append(known, f.Rules[i].Name)
 		}
+	case "is not a plan of the policy":
+		known = slices.Sorted(maps.Keys(f.Plans))
 	default:
 		return ""
 	}

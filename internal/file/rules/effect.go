@@ -22,7 +22,7 @@ func (f *File) checkEffects(s *reader.Source) {
 	}
 	for i := range f.Rules {
 		r, path := &f.Rules[i], fmt.Sprintf("rules[%d]", i)
-		r.checkWaiting(s, path)
+		r.checkWaiting(s, path, f.queues(r))
 		r.checkUnlimited(s, path)
 		r.checkDescriptor(s, path)
 		for j, name := range r.Match.Class {
@@ -54,14 +54,14 @@ func (r *Rule) LimitsGiven() []Limit {
 	return r.Limits
 }
 
-// checkWaiting reports settings about waiting where no request can wait.
-func (r *Rule) checkWaiting(s *reader.Source, path string) {
+// checkWaiting reports settings about waiting where no request can wait. The argument planned says that plans have a queue for the rule.
+func (r *Rule) checkWaiting(s *reader.Source, path string, planned bool) {
 	given := r.LimitsGiven()
 	if len(given) == 0 {
 		return // checkUnlimited reports them
 	}
 	buckets := slices.ContainsFunc(given, func(l Limit) bool { return l.Algorithm == "token_bucket" })
-	queues := slices.ContainsFunc(given, func(l Limit) bool { return l.Queue > 0 }) || r.Overrides.File != "" ||
+	queues := planned || slices.ContainsFunc(given, func(l Limit) bool { return l.Queue > 0 }) || r.Overrides.File != "" ||
 		slices.ContainsFunc(r.Overrides.List, func(o Override) bool {
 			return o.Limit != nil && o.Limit.Queue > 0 || slices.ContainsFunc(o.Limits, func(n Numbers) bool { return n.Queue > 0 })
 		})

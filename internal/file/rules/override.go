@@ -19,7 +19,7 @@ import (
 // The file is a table of comma-separated values. Its first line names the columns: key, once for each part
 // of the rule's key, and then numbers such as rate and burst. If the rule has several
 // limits, the limit is in the name of the column: 2.rate for the second one, or daily.rate for
-// the limit named daily. An empty field leaves the rule's own number.
+// the limit named daily. An empty field leaves the rule's own number. The column plan names a plan, in place of numbers.
 type Overrides struct {
 	// File is the file of the table. Its path is relative to this file. Default: none.
 	File string `yaml:"file" path:"included"`
@@ -35,7 +35,7 @@ func (*Overrides) Short(list bool) string {
 	return "file"
 }
 
-// Override holds the numbers of one key, instead of the rule's. Give limit or limits.
+// Override holds the numbers of one key, instead of the rule's. Give limit or limits, or a plan.
 type Override struct {
 	// Key is the value of each part of the rule's key. Required.
 	Key []string `yaml:"key"`
@@ -43,6 +43,8 @@ type Override struct {
 	Limit *Numbers `yaml:"limit"`
 	// Limits are for all limits of the rule, in their order. {} leaves a limit as it is.
 	Limits []Numbers `yaml:"limits"`
+	// Plan names a plan, in place of numbers. Default: none.
+	Plan string `yaml:"plan"`
 }
 
 // Numbers are the numbers of a limit that can be overridden. The rule's limit has the
@@ -109,7 +111,7 @@ func (r *Rule) overrides(f *File, s *reader.Source, path string, given []Limit, 
 func (r *Rule) rows(f *File, s *reader.Source, setting string, given []Limit, where *origins) iter.Seq[policy.Override] {
 	return func(yield func(policy.Override) bool) {
 		where.lines = where.lines[:0]
-		t := table{Source: s, rule: r, given: given, setting: setting, made: map[string][]*sluice.Limit{}}
+		t := table{Source: s, rule: r, given: given, setting: setting, made: map[string]policy.Override{}}
 		f.rows(s, setting, r.Overrides.File, func(at spot, row []string) bool {
 			o, ok := t.row(at, row)
 			if !ok {
@@ -128,6 +130,17 @@ func (o *Override) build(s *reader.Source, path string, given []Limit, hybrid *H
 		s.Follow(path+".key", "is missing", "give the value of each part of the rule's key")
 		return p, false
 	}
+	if o.Plan != "" || s.Has(path+".plan") {
+		switch p.Plan = o.Plan; {
+		case o.Plan == "":
+			s.Follow(path+".plan", "is empty", "name a plan")
+		case o.Limit != nil || o.Limits != nil:
+			s.Follow(path+".plan", "is given, and numbers too", "give one of them")
+		default:
+			return p, true
+		}
+		return p, false
+	}
 	numbers, at := o.Limits, func(i int) string { return fmt.Sprintf("%s.limits[%d]", path, i) }
 	if o.Limit != nil {
 		if o.Limits != nil {
@@ -136,25 +149,31 @@ func (o *Override) build(s *reader.Source, path string, given []Limit, hybrid *H
 		}
 		numbers, at = []Numbers{*o.Limit}, func(int) string { return path + ".limit" }
 	}
+	p.Limits, ok = limitsOf(s, path, at, numbers, given, hybrid)
+	return p, ok
+}
+
+// limitsOf makes the limits of an override or a plan.
+func limitsOf(s *reader.Source, path string, at func(int) string, numbers []Numbers, given []Limit, hybrid *Hybrid) (limits []*sluice.Limit, ok bool) {
 	if len(numbers) != len(given) {
 		s.Follow(path, fmt.Sprintf("has numbers for %d limits, and the rule has %d", len(numbers), len(given)), "give as many, in their order; {} leaves one as it is")
-		return p, false
+		return nil, false
 	}
 	for i := range numbers {
 		merged := numbers[i].over(given[i], func(name string) bool { return s.Has(at(i) + "." + name) })
 		merged.Name = ""
 		l := merged.build(s, at(i))
 		if l == nil {
-			return p, false
+			return nil, false
 		}
 		l, bad := hybrid.override(l)
 		if bad != nil {
 			s.Follow(at(i), "does not fit the rule: "+bad.String(), bad.remedy)
-			return p, false
+			return nil, false
 		}
-		p.Limits = append(p.Limits, l)
+		limits = append(limits, l)
 	}
-	return p, true
+	return limits, true
 }
 
 // table reads the overrides of a file.
@@ -166,10 +185,13 @@ type table struct {
 	columns []column // nil before the first row; empty if that has a mistake
 	keys    int
 	text    []byte                     // the numbers of the row, each after its length
-	made    map[string][]*sluice.Limit // the limits of earlier rows, by their numbers
+	made    map[string]policy.Override // the limits or plans of earlier rows, by their numbers
 }
 
-// column is a number of a limit.
+// planColumn is the field of the column that names plans.
+const planColumn = -2
+
+// column is a number of a limit, or the plan.
 type column struct {
 	limit, field int
 	name         string
@@ -192,13 +214,28 @@ func (t *table) row(at spot, row []string) (o policy.Override, ok bool) {
 	for _, number := range row[t.keys:] {
 		t.text = sluice.AppendKeyPart(t.text, number)
 	}
-	if made, known := t.made[string(t.text)]; known {
-		o.Limits = made
-		return o, made != nil
+	made, known := t.made[string(t.text)]
+	if !known {
+		made = t.terms(at, row[t.keys:])
+		t.made[string(t.text)] = made
 	}
-	o.Limits = t.limits(at, row[t.keys:])
-	t.made[string(t.text)] = o.Limits
-	return o, o.Limits != nil
+	o.Limits, o.Plan = made.Limits, made.Plan
+	return o, o.Limits != nil || o.Plan != ""
+}
+
+// terms returns the plan of a row, or makes its limits.
+func (t *table) terms(at spot, row []string) (o policy.Override) {
+	i := slices.IndexFunc(t.columns, func(c column) bool { return c.field == planColumn })
+	if i < 0 || row[i] == "" {
+		o.Limits = t.limits(at, row)
+		return o
+	}
+	if slices.ContainsFunc(slices.Delete(slices.Clone(row), i, i+1), func(number string) bool { return number != "" }) {
+		at.follow(t.Source, "this line has a plan, and numbers too", "leave the numbers or the plan empty")
+		return o
+	}
+	o.Plan = row[i]
+	return o
 }
 
 // limits makes the limits of a row.
@@ -206,7 +243,7 @@ func (t *table) limits(at spot, row []string) []*sluice.Limit {
 	numbers := make([]Numbers, len(t.given))
 	present := make([]map[string]bool, len(t.given))
 	for i, c := range t.columns {
-		if row[i] == "" {
+		if row[i] == "" { // a plan too
 			continue
 		}
 		v := reflect.ValueOf(&numbers[c.limit]).Elem().Field(c.field)
@@ -255,20 +292,24 @@ func (t *table) header(at spot, row []string) {
 		}
 		c := column{name: name}
 		number := name
-		if of, rest, found := strings.Cut(name, "."); found {
+		if name == "plan" {
+			c.field = planColumn
+		} else if of, rest, found := strings.Cut(name, "."); found {
 			number = rest
 			c.limit = t.limitOf(of)
 		} else if len(t.given) > 1 {
 			at.follow(t.Source, fmt.Sprintf("column %d, %s, is of no limit", i+1, reader.Quote(name)), fmt.Sprintf("the rule has %d: write 1.%s for the first one", len(t.given), name))
 			return
 		}
-		c.field = slices.Index(numberNames, number)
+		if c.field != planColumn {
+			c.field = slices.Index(numberNames, number)
+		}
 		switch {
 		case c.limit < 0:
 			at.follow(t.Source, fmt.Sprintf("column %d, %s, is of no limit of the rule", i+1, reader.Quote(name)), "give its name, or its number from 1 on")
 			return
-		case c.field < 0:
-			at.follow(t.Source, fmt.Sprintf("column %d, %s, is unknown", i+1, reader.Quote(name)), reader.DidYouMean(number, append([]string{"key"}, numberNames...)))
+		case c.field == -1:
+			at.follow(t.Source, fmt.Sprintf("column %d, %s, is unknown", i+1, reader.Quote(name)), reader.DidYouMean(number, append([]string{"key", "plan"}, numberNames...)))
 			return
 		case seen[column{limit: c.limit, field: c.field}]:
 			at.follow(t.Source, fmt.Sprintf("column %d, %s, is there twice", i+1, reader.Quote(name)), "remove one of them")
@@ -281,7 +322,7 @@ func (t *table) header(at spot, row []string) {
 	case t.keys != t.rule.keyParts():
 		at.follow(t.Source, fmt.Sprintf("the first line names %d columns of keys, and the rule's key has %d parts", t.keys, t.rule.keyParts()), "begin it with key for each of them, as in key,rate,burst")
 	case len(columns) == 0:
-		at.follow(t.Source, "the first line has no column for a number", "write it as in key,rate,burst")
+		at.follow(t.Source, "the first line has no column for a number", "write it as in key,rate,burst or key,plan")
 	default:
 		t.columns = columns
 	}

@@ -2,18 +2,21 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Terms are what an override by call gives a key, as an object of JSON: numbers for the limits of the rule, or one of the words.
+// Terms are what an override by call gives a key, as an object of JSON: numbers for the limits of the rule, a plan, or one of the words.
 type Terms struct {
 	// Limit is for the only limit of the rule.
 	Limit *Numbers `yaml:"limit"`
 	// Limits are for all limits of the rule, in their order. {} leaves a limit as it is.
 	Limits []Numbers `yaml:"limits"`
+	// Plan names a plan.
+	Plan string `yaml:"plan"`
 	// Unlimited lets the key pass without limits.
 	Unlimited bool `yaml:"unlimited"`
 	// Deny refuses the key.
@@ -34,7 +37,7 @@ func (f *File) Terms(rule, text string) (policy.Terms, error) {
 	t := &whole.Terms
 	i := slices.IndexFunc(f.Rules, func(r Rule) bool { return r.Name == rule })
 	given := 0
-	for _, is := range []bool{t.Limit != nil || t.Limits != nil, t.Unlimited, t.Deny} {
+	for _, is := range []bool{t.Limit != nil || t.Limits != nil, t.Plan != "", t.Unlimited, t.Deny} {
 		if is {
 			given++
 		}
@@ -43,7 +46,11 @@ func (f *File) Terms(rule, text string) (policy.Terms, error) {
 	case i < 0:
 		s.Report("terms", fmt.Sprintf("there is no rule %s", reader.Quote(rule)), "")
 	case given != 1:
-		s.Report("terms", fmt.Sprintf("an override has one of limit, limits, unlimited and deny, and this one has %d", given), "give one of them")
+		s.Report("terms", fmt.Sprintf("an override has one of limit, limits, plan, unlimited and deny, and this one has %d", given), "give one of them")
+	case t.Plan != "":
+		if p.Plan = t.Plan; f.Plans[t.Plan] == nil {
+			s.Report("terms.plan", reader.Quote(t.Plan)+" is not a plan", reader.DidYouMean(t.Plan, slices.Sorted(maps.Keys(f.Plans))))
+		}
 	case t.Unlimited:
 		p.List = policy.ListAllow
 	case t.Deny:

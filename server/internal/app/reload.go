@@ -21,7 +21,7 @@ import (
 // live are the settings that can change while the server runs: the settings of the policy, whom the server believes, and
 // how it leaves. Other settings need a restart.
 var live = []string{
-	"version", "rules", "classes", "domains", "shadow", "default", "on_store_error", "ipv6_prefix", "paths",
+	"version", "rules", "classes", "plans", "plan_from", "unknown_plan", "domains", "shadow", "default", "on_store_error", "ipv6_prefix", "paths",
 	"trusted_proxies", "trust_marks", "near_limit", "drain", "drain_timeout",
 }
 

@@ -185,15 +185,24 @@ func (p *configurationPage) collect(definition string, n *yaml.Node) {
 				p.examples[key], p.own[key] = value, definition == p.reads
 			}
 			of, suffix := refers(property)
-			if strings.HasPrefix(suffix, ".NAME") && value.Kind == yaml.MappingNode {
-				for j := 1; j < len(value.Content); j += 2 {
-					p.collect(of, value.Content[j])
+			for _, v := range below(value, strings.Count(suffix, ".NAME")) {
+				if of != "" {
+					p.collect(of, v)
 				}
-			} else if of != "" {
-				p.collect(of, value)
 			}
 		}
 	}
+}
+
+// below returns the values in some levels of mappings whose names are free.
+func below(n *yaml.Node, levels int) (all []*yaml.Node) {
+	if levels == 0 || n.Kind != yaml.MappingNode {
+		return []*yaml.Node{n}
+	}
+	for i := 1; i < len(n.Content); i += 2 {
+		all = append(all, below(n.Content[i], levels-1)...)
+	}
+	return all
 }
 
 // collectShort records an example of the short form of a definition: the entry of its list.

@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/internal/file/rules"
@@ -14,6 +16,10 @@ func (f *File) Check(s *reader.Source) {
 	rules.CheckVersion(s, f.Version)
 	if f.TrustMarks && len(f.TrustedProxies) == 0 {
 		s.Follow("trust_marks", "believes the marks of trusted proxies, and there are none", "list the proxies that mark under trusted_proxies, or leave it out")
+	}
+	if i := slices.IndexFunc(f.PlanFrom, isSent); i >= 0 && len(f.TrustedProxies) == 0 && !f.Listen.Proxy.Off() {
+		s.Follow(fmt.Sprintf("plan_from[%d]", i), reader.Quote(f.PlanFrom[i])+" counts only in requests from trusted proxies, and there are none",
+			"list the gateways that name plans under trusted_proxies, or turn listen.proxy off")
 	}
 	if f.NearLimit <= 0 || f.NearLimit > 1 {
 		s.Follow("near_limit", fmt.Sprintf("is %v", f.NearLimit), "give more than 0, up to 100%")
@@ -30,6 +36,11 @@ func (f *File) Check(s *reader.Source) {
 	f.HTTP.Check(s)
 	f.checkListeners(s)
 	f.File.Check(s)
+}
+
+// isSent reports whether a client may have written what names a plan.
+func isSent(from string) bool {
+	return strings.HasPrefix(from, "header:") || strings.HasPrefix(from, "claim:")
 }
 
 // checkListeners reports settings of listeners that are off.

@@ -78,7 +78,7 @@ func TestParseAll(t *testing.T) {
 		Log:       telemetry.Settings{Level: "debug", Format: "json", Sample: 0, KeySecretFile: "/run/secrets/log"},
 		Drain:     accept.Drain{Delay: 5 * time.Second}, DrainTimeout: 10 * time.Second,
 		File: rules.File{
-			IPv6Prefix: 56, Default: policy.Deny, OnStoreError: sluice.FallbackDeny,
+			IPv6Prefix: 56, Default: policy.Deny, OnStoreError: sluice.FallbackDeny, UnknownPlan: "rule",
 			Paths: rules.Paths{IgnoreCase: true, EncodedSlash: "decode", StripParams: true},
 			Rules: []rules.Rule{
 				{
