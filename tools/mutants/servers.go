@@ -163,6 +163,16 @@ var ofServers = []mutation{
 		"policy TestOverridesByCallComeBeforeTheFile",
 	},
 	{
+		"a client cannot choose its plan", "policy/plan.go",
+		"	if f.isSent() && !a.TrustPlan {", "	if f.isSent() && !a.TrustPlan && f.part.Source != FromHeader {",
+		"server/internal/app TestPlansOfTrustedProxies",
+	},
+	{
+		"several plans never lead to the numbers of one", "policy/plan.go",
+		"	case v.Repeated:\n		return unknownPlan\n", "",
+		"policy TestPlansCountAfterOverrides",
+	},
+	{
 		"the journal of overrides keeps what was answered", "server/internal/store/overrides/journal.go",
 		"		if j.all[r.Name] = r.Text; r.Removed {\n			delete(j.all, r.Name)\n		}\n	}\n	j.book", "		j.all[r.Name] = r.Text\n	}\n	j.book",
 		"server/internal/store/overrides TestJournalKeepsWhatWasAnswered",

@@ -83,6 +83,7 @@ func (e *engine) open(o *Options) error {
 	deciding := httplimit.PolicyOptions{Policy: rules, Store: e.store.Decides, ClientIP: e.ip, Removes: e.removes}
 	e.marks.Store(f.TrustMarks)
 	deciding.TrustMarks = func(r *http.Request) bool { return e.marks.Load() && e.ip.TrustsPeer(r) }
+	deciding.TrustPlan = e.ip.TrustsPeer
 	if e.decider, err = httplimit.NewPolicyDecider(deciding); err != nil {
 		return err
 	}

@@ -122,6 +122,7 @@ func (q *exampleRequest) read(ctx context.Context, f *config.File) (*policy.Poli
 	}
 	marks := slices.ContainsFunc(p.MarkHeaders(), func(name string) bool { return len(r.Header[name]) > 0 })
 	a.Marked = q.marked || marks && f.TrustMarks && ip.TrustsPeer(r)
+	a.TrustPlan = ip.TrustsPeer(r)
 	if a.Values, err = q.withAttributes(a.Values); err != nil {
 		return nil, nil, err
 	}

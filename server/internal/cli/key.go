@@ -68,6 +68,7 @@ func keyText(values []string) string {
 func newPeek() *cobra.Command {
 	var c client
 	var asJSON bool
+	var plan string
 	cmd := &cobra.Command{
 		Use:   "peek RULE [KEY...]",
 		Short: "Show what is left for a key of a rule",
@@ -78,7 +79,11 @@ func newPeek() *cobra.Command {
 		Args:    needsRule,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var answer json.RawMessage
-			if err := c.call(cmd.Context(), http.MethodPost, "/v1/peek", keyedRule{args[0], args[1:]}, &answer); err != nil {
+			q := struct {
+				keyedRule
+				Plan string `json:"plan,omitempty"`
+			}{keyedRule{args[0], args[1:]}, plan}
+			if err := c.call(cmd.Context(), http.MethodPost, "/v1/peek", q, &answer); err != nil {
 				return err
 			}
 			if asJSON {
@@ -93,6 +98,7 @@ func newPeek() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the server's answer, in JSON")
+	cmd.Flags().StringVar(&plan, "plan", "", "`NAME` of the plan that requests of the key name")
 	c.register(cmd)
 	return cmd
 }

@@ -54,6 +54,7 @@ type wanted struct {
 	Key       []string        `json:"key"`
 	Limit     map[string]any  `json:"limit,omitempty"`
 	Limits    json.RawMessage `json:"limits,omitempty"`
+	Plan      string          `json:"plan,omitempty"`
 	Unlimited bool            `json:"unlimited,omitempty"`
 	Deny      bool            `json:"deny,omitempty"`
 	ForMS     int64           `json:"for_ms,omitempty"`
@@ -130,6 +131,7 @@ func newOverrideSet() *cobra.Command {
 		numbers[n.name] = f.String(strings.ReplaceAll(n.name, "_", "-"), "", n.what)
 	}
 	f.StringVar(&limits, "limits", "", "numbers of all limits of a rule with several, as `JSON`")
+	f.StringVar(&q.Plan, "plan", "", "`NAME` of a plan of the file, in place of numbers")
 	f.BoolVar(&q.Unlimited, "unlimited", false, "let the key pass without limits")
 	f.BoolVar(&q.Deny, "deny", false, "refuse the key")
 	f.Var((*duration)(&length), "for", "`TIME` until the override ends, such as 72h")
@@ -273,6 +275,8 @@ func termsText(o *wire.Override) string {
 		return "unlimited"
 	case o.Deny:
 		return "deny"
+	case o.Plan != "":
+		return "plan " + o.Plan
 	case o.Limit != nil:
 		return string(o.Limit)
 	default:
@@ -281,7 +285,7 @@ func termsText(o *wire.Override) string {
 }
 
 // otherColumns are the columns of a table beside key and the numbers.
-var otherColumns = []string{"limits", "unlimited", "deny", "until", "note"}
+var otherColumns = []string{"limits", "plan", "unlimited", "deny", "until", "note"}
 
 func newOverrideExport() *cobra.Command {
 	var c client
@@ -357,7 +361,7 @@ func rowOf(o *wire.Override) ([]string, error) {
 		}
 		return ""
 	}
-	return append(row, string(o.Limits), word(o.Unlimited), word(o.Deny), until, o.Note), nil
+	return append(row, string(o.Limits), o.Plan, word(o.Unlimited), word(o.Deny), until, o.Note), nil
 }
 
 func newOverrideImport() *cobra.Command {
@@ -367,7 +371,7 @@ func newOverrideImport() *cobra.Command {
 		Short: "Set the overrides of a table",
 		Long: "Set the overrides of a table of comma-separated values, 1,000 in a call. The first line names the\n" +
 			"columns: key, once for each part of the rule's key, then numbers such as rate and burst, and limits,\n" +
-			"unlimited, deny, until and note. Empty fields are not given. Other overrides stay. FILE may be - for\n" +
+			"plan, unlimited, deny, until and note. Empty fields are not given. Other overrides stay. FILE may be - for\n" +
 			"the standard input.\n\n" + about,
 		Example: "  sluice override import tenants tenants.csv",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -446,6 +450,8 @@ func (q *wanted) field(name, text string) (err error) {
 	case text == "":
 	case name == "limits":
 		err = q.limits(text)
+	case name == "plan":
+		q.Plan = text
 	case name == "unlimited":
 		q.Unlimited, err = strconv.ParseBool(text)
 	case name == "deny":

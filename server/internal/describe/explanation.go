@@ -12,8 +12,9 @@ type LimitResult struct {
 	// Listed is the list of the rule that the key or the client is on.
 	Listed   string `json:"listed,omitempty"`
 	Override bool   `json:"override,omitempty"`
-	// From is where an override comes from: file or call.
+	// From is where the numbers come from, unless they are the rule's: plan, file or call. Plan is the plan whose numbers these are.
 	From string `json:"from,omitempty"`
+	Plan string `json:"plan,omitempty"`
 	Cost int64  `json:"cost"`
 	// Settles means that the cost is known only after the response.
 	Settles bool  `json:"settles,omitempty"`
@@ -23,11 +24,11 @@ type LimitResult struct {
 // LimitResult returns the JSON of a limit that applies to a request.
 func (p *Phrases) LimitResult(m *policy.LimitResult) LimitResult {
 	from := ""
-	if m.Override {
+	if m.From != policy.FromRule {
 		from = m.From.String()
 	}
 	return LimitResult{
-		From:  from,
+		From: from, Plan: m.Plan(),
 		Limit: m.Request.Limit.Name(), Algorithm: p.limit(m.Request.Limit).algorithm, Role: m.Role.String(), Listed: m.Listed.String(),
 		Override: m.Override, Cost: m.Request.Cost, Settles: m.Settles(), Floor: m.Request.Floor,
 	}
@@ -61,11 +62,13 @@ type ExplainedRule struct {
 	Failed  string `json:"failed,omitempty"`
 	Because string `json:"because,omitempty"`
 	// Limited is why the rule limits the request whatever its limits decide.
-	Limited string           `json:"limited,omitempty"`
-	Action  string           `json:"action,omitempty"`
-	Shadow  bool             `json:"shadow,omitempty"`
-	Key     []ExplainedPart  `json:"key,omitempty"`
-	Limits  []ExplainedLimit `json:"limits,omitempty"`
+	Limited string `json:"limited,omitempty"`
+	Action  string `json:"action,omitempty"`
+	Shadow  bool   `json:"shadow,omitempty"`
+	// Plan is what names the plan of the request, if the rule has numbers by plan. Unknown says that there is no such plan.
+	Plan   *ExplainedPart   `json:"plan,omitempty"`
+	Key    []ExplainedPart  `json:"key,omitempty"`
+	Limits []ExplainedLimit `json:"limits,omitempty"`
 }
 
 // ExplainedLimit is the JSON of a limit in a trace.
@@ -81,6 +84,7 @@ type ExplainedPart struct {
 	Part    string `json:"part"`
 	Value   string `json:"value"`
 	Missing bool   `json:"missing,omitempty"`
+	Unknown bool   `json:"unknown,omitempty"`
 }
 
 // NewExplanation returns the JSON of a trace. It contains values of the request. Remote means that the store is on another
@@ -104,6 +108,10 @@ func NewExplanation(t *policy.Trace, remote bool) *Explanation {
 		}
 		for _, k := range r.Key {
 			x.Key = append(x.Key, ExplainedPart{Part: k.Part.String(), Value: k.Value, Missing: !k.OK})
+		}
+		if k := r.Plan; k != nil {
+			missing := k.Value == "" && !k.Repeated
+			x.Plan = &ExplainedPart{Part: k.Part.String(), Value: k.Value, Missing: missing, Unknown: !k.OK && !missing}
 		}
 		for j := range r.Results {
 			if r.Rule.Always {

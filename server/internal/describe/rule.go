@@ -12,12 +12,18 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Policy describes the classes and rules of a policy made from o. Remote means that the store is on another
+// Policy describes the classes, plans and rules of a policy made from o. Remote means that the store is on another
 // machine, and may fail.
 func Policy(p *policy.Policy, o *policy.Options, remote bool) string {
 	var b strings.Builder
 	for i := range o.Classes {
 		fmt.Fprintf(&b, "  class %s: %s\n", o.Classes[i].Name, class(&o.Classes[i]))
+	}
+	for i := range o.Plans {
+		fmt.Fprintf(&b, "  plan %s: %s\n", o.Plans[i].Name, cmp.Or(join(slices.Sorted(maps.Keys(o.Plans[i].Limits)), " and "), "the rules' own numbers"))
+	}
+	for i := range o.PlanFrom {
+		fmt.Fprintf(&b, "  %s names the plan\n", o.PlanFrom[i])
 	}
 	for _, r := range p.Rules() {
 		fmt.Fprintf(&b, "  rule %s\n", r.Name)

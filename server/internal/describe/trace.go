@@ -78,6 +78,9 @@ func tracedRule(r *policy.TracedRule, remote bool) []line {
 			lines = append(lines, line{"key", fmt.Sprintf("%s = %s", k.Part, k.Value)})
 		}
 	}
+	if r.Plan != nil {
+		lines = append(lines, line{"plan", plan(r.Plan)})
+	}
 	listed := false
 	for i := range r.Results {
 		lines = append(lines, limitResult(&r.Results[i], Limit(r.Results[i].Request.Limit)))
@@ -90,6 +93,22 @@ func tracedRule(r *policy.TracedRule, remote bool) []line {
 		lines = append(lines, line{"so", "limited at once: " + r.Denied.String()})
 	}
 	return append(lines, consequences(r.Rule, r.Denied, missing)...)
+}
+
+// plan describes what names the plan of a request.
+func plan(k *policy.KeyValue) string {
+	switch part := k.Part.String(); {
+	case k.OK:
+		return part + " = " + k.Value
+	case k.Repeated:
+		return part + " has several values, or an unclear one, so the plan is unknown"
+	case k.Value != "":
+		return fmt.Sprintf("%s = %q, which is not a plan", part, k.Value)
+	case k.Part.Source == source.Attribute:
+		return part + " is missing"
+	default:
+		return part + " is missing, or the request is from no trusted proxy"
+	}
 }
 
 // consequences describes what a rule does with a request besides counting it. Reason and missing
@@ -131,6 +150,9 @@ func limitResult(m *policy.LimitResult, text string) line {
 		text += ", by an override by call"
 	case m.Override:
 		text += ", by an override"
+	}
+	if name := m.Plan(); name != "" {
+		text += ", by plan " + name
 	}
 	if m.Request.Cost != 1 {
 		text += fmt.Sprintf(", cost %d", m.Request.Cost)

@@ -40,7 +40,7 @@ func (p *Phrases) limit(l *sluice.Limit) limitPhrases {
 
 // isPlain reports whether a result is described by its limit only.
 func isPlain(m *policy.LimitResult) bool {
-	return m.Listed == policy.NotListed && m.Role != policy.RoleCandidate && !m.Override && m.Request.Cost == 1 && m.Request.Floor <= 0 && !m.Settles()
+	return m.Listed == policy.NotListed && m.Role != policy.RoleCandidate && !m.Override && m.From == policy.FromRule && m.Request.Cost == 1 && m.Request.Floor <= 0 && !m.Settles()
 }
 
 // plainLimit describes the limit of a plain result, as limitResult does.
@@ -104,6 +104,8 @@ func appendDecision(b []byte, m *policy.LimitResult, decided bool) []byte {
 		return append(b, "a part of the key is missing"...)
 	case sluice.ReasonRepeatedKey:
 		return append(b, "a part of the key has several values"...)
+	case sluice.ReasonUnknownPlan:
+		return append(b, "the plan is unknown"...)
 	}
 	if !decided {
 		return append(b, "not decided"...)

@@ -182,6 +182,7 @@ type Override struct {
 type OverrideTerms struct {
 	Limit     json.RawMessage `json:"limit,omitempty"`
 	Limits    json.RawMessage `json:"limits,omitempty"`
+	Plan      string          `json:"plan,omitempty"`
 	Unlimited bool            `json:"unlimited,omitempty"`
 	Deny      bool            `json:"deny,omitempty"`
 }

@@ -72,7 +72,7 @@ func (a *API) decide(ctx context.Context, store sluice.Store, q *request, take t
 	}
 	peek := take == takeNothing
 	if q.byRule() {
-		rq := policy.RuleRequest{Rule: q.Rule, Key: q.Key, MaxWait: q.maxWait(), Hold: hold, Peek: peek, Debit: take == takeAlways}
+		rq := policy.RuleRequest{Rule: q.Rule, Key: q.Key, Plan: q.Plan, MaxWait: q.maxWait(), Hold: hold, Peek: peek, Debit: take == takeAlways}
 		if q.Cost != nil {
 			rq.Cost = *q.Cost
 		}

@@ -27,6 +27,8 @@ type decision struct {
 	Rule string `json:"rule,omitempty"`
 	// Class is the request's class.
 	Class string `json:"class,omitempty"`
+	// UnknownPlan means that the request names a plan that is not there, or several.
+	UnknownPlan bool `json:"unknown_plan,omitempty"`
 	// Degrade and Mark define how to handle a request that passes.
 	Degrade *handling `json:"degrade,omitempty"`
 	Mark    *handling `json:"mark,omitempty"`
@@ -136,6 +138,7 @@ func (a *API) decisionOf(v *policy.Verdict, most int) decision {
 		Action:      v.Action.String(),
 		Reason:      v.Reason.String(),
 		Class:       v.Class,
+		UnknownPlan: v.UnknownPlan,
 		Degrade:     handlingBy(v.Degrade, v.Results),
 		Mark:        handlingBy(v.Mark, v.Results),
 		Answer:      a.answerTo(v, most),

@@ -63,6 +63,7 @@ type newOverride struct {
 	Key       texts           `json:"key"`
 	Limit     json.RawMessage `json:"limit,omitempty"`
 	Limits    json.RawMessage `json:"limits,omitempty"`
+	Plan      string          `json:"plan,omitempty"`
 	Unlimited bool            `json:"unlimited,omitempty"`
 	Deny      bool            `json:"deny,omitempty"`
 	ForMS     *int64          `json:"for_ms,omitempty"`
@@ -256,9 +257,10 @@ func termsOf(q *newOverride) (string, error) {
 	terms := struct {
 		Limit     json.RawMessage `json:"limit,omitempty"`
 		Limits    json.RawMessage `json:"limits,omitempty"`
+		Plan      string          `json:"plan,omitempty"`
 		Unlimited bool            `json:"unlimited,omitempty"`
 		Deny      bool            `json:"deny,omitempty"`
-	}{q.Limit, q.Limits, q.Unlimited, q.Deny}
+	}{q.Limit, q.Limits, q.Plan, q.Unlimited, q.Deny}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

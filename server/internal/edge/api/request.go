@@ -33,6 +33,8 @@ type request struct {
 
 	Rule string `json:"rule"`
 	Key  texts  `json:"key"`
+	// Plan is the plan of the key; empty for none.
+	Plan string `json:"plan"`
 
 	Cost      *int64 `json:"cost"`
 	MaxWaitMS *int64 `json:"max_wait_ms"`
@@ -91,6 +93,9 @@ func (q *request) check() *problem {
 			}
 		}
 	}
+	if q.Plan != "" && !q.byRule() {
+		return invalid("plan", `"plan" is for one rule, and there is no "rule".`, "give it as plan_from says, such as in attributes, or give the rule and its key")
+	}
 	if q.Cost != nil && (*q.Cost < 1 || *q.Cost > maxCost) {
 		return invalid("cost", fmt.Sprintf(`"cost" is %d.`, *q.Cost), fmt.Sprintf("give a whole number from 1 to %d; to take nothing, call /v1/peek; to give units back, settle or cancel their reservation", int64(maxCost)))
 	}
@@ -119,7 +124,7 @@ func (q *request) maxWait() time.Duration {
 
 // attributes returns the attributes of the described request.
 func (q *request) attributes(read *policy.Policy) (*policy.Attributes, *problem) {
-	a := &policy.Attributes{Method: q.Method, Host: q.Host, Path: q.Path, MaxWait: q.maxWait(), Marked: q.Marked}
+	a := &policy.Attributes{Method: q.Method, Host: q.Host, Path: q.Path, MaxWait: q.maxWait(), Marked: q.Marked, TrustPlan: true}
 	if q.Cost != nil {
 		a.Cost = *q.Cost
 	}

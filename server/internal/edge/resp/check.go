@@ -14,7 +14,7 @@ import (
 // maxCost bounds costs to the integers that every client reads exactly.
 const maxCost = 1 << 53
 
-// check is SLUICE.CHECK rule key... [COST n] [PEEK | DEBIT]. The rule defines how many parts its key has, so a part may be any
+// check is SLUICE.CHECK rule key... [PLAN name] [COST n] [PEEK | DEBIT]. The rule defines how many parts its key has, so a part may be any
 // text.
 func (c *conn) check(args [][]byte) {
 	rule := c.server.o.Decider.Policy().Rule(string(args[1]))
@@ -30,7 +30,7 @@ func (c *conn) check(args [][]byte) {
 	q := policy.RuleRequest{Rule: rule.Name}
 	key, options := args[2:2+len(parts)], args[2+len(parts):]
 	if problem := readOptions(&q, options); problem != "" {
-		c.fail(fmt.Sprintf("ERR rule %s: %s; its key is %s, and then come COST and PEEK or DEBIT", rule.Name, problem, listed(parts)))
+		c.fail(fmt.Sprintf("ERR rule %s: %s; its key is %s, and then come PLAN, COST and PEEK or DEBIT", rule.Name, problem, listed(parts)))
 		return
 	}
 	for i, part := range key {
@@ -72,6 +72,9 @@ func readOptions(q *policy.RuleRequest, options [][]byte) (problem string) {
 			q.Peek = true
 		case is(word, "DEBIT") && !q.Peek && !q.Debit:
 			q.Debit = true
+		case is(word, "PLAN") && q.Plan == "" && i+1 < len(options) && len(options[i+1]) > 0:
+			i++
+			q.Plan = string(options[i])
 		case is(word, "COST") && q.Cost == 0 && i+1 < len(options):
 			i++
 			n, ok := parseInt(options[i])

@@ -77,6 +77,7 @@ func (s *Scope) read(ctx context.Context, o *Options, reader *logs.Reader, each 
 		if v, ok := a.Values.(policy.RepeatableValues); ok {
 			a.Values = named{v, e.request}
 		}
+		a.TrustPlan = true
 		results := e.policy.LimitsFor(&a)
 		end := policy.Outcome{Status: rec.Status, RequestBytes: max(0, rec.Received), ResponseBytes: max(0, rec.Sent), Unknown: isLimited(&rec)}
 		last := -1

@@ -146,6 +146,7 @@ func newEngine(p *Policy, o policy.Options, l *logs.Layout, assumed []Assumption
 			why := removal.Of(name)
 			return !why.FromClients(p.MethodOverride) && (!why.FromProxies() || !e.ip.TrustsPeer(r))
 		},
+		TrustPlan:  func(*http.Request) bool { return true }, // the log says what a gateway has reported
 		TrustMarks: func(r *http.Request) bool { return p.TrustMarks && e.ip.TrustsPeer(r) },
 		Attribute:  func(_ *http.Request, name string) (string, bool) { text, ok := e.request.values[name]; return text, ok },
 	}

@@ -4,6 +4,7 @@ package replay
 
 import (
 	"cmp"
+	"maps"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -237,6 +238,13 @@ func (c *coverage) within(o policy.Options) (policy.Options, []Unevaluated, erro
 			continue
 		}
 		o.Rules = append(o.Rules, r)
+	}
+	o.Plans = slices.Clone(o.Plans)
+	for i := range o.Plans {
+		o.Plans[i].Limits = maps.Clone(o.Plans[i].Limits)
+		for _, u := range left {
+			delete(o.Plans[i].Limits, u.Name)
+		}
 	}
 	return o, left, nil
 }

@@ -28,6 +28,7 @@ type Metrics struct {
 	upstream   *prometheus.CounterVec
 	client     *prometheus.CounterVec
 	models     *prometheus.CounterVec
+	plans      prometheus.Counter
 	durations  *prometheus.HistogramVec
 	seconds    map[Edge]prometheus.Observer // durations, looked up once
 	rules      atomic.Pointer[ruleSeries]
@@ -78,6 +79,9 @@ func NewMetrics(version string) *Metrics {
 		"Requests that the upstream did not answer, by what went wrong.", "problem")
 	m.models = counters("sluice_model_answers_total",
 		"Answers of language models that a limit counts, by the format of the API, and by how their cost was found.", "format", "end")
+	m.plans = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "sluice_unknown_plans_total", Help: "Requests that name a plan that is not there, or several, at rules that plans have numbers for.",
+	})
 	m.durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "sluice_decision_duration_seconds",
 		Help: "Duration of decisions, by listener.",
@@ -90,7 +94,7 @@ func NewMetrics(version string) *Metrics {
 		ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)
-	m.registry.MustRegister(m.durations, build,
+	m.registry.MustRegister(m.durations, m.plans, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.none, m.other = m.series(NoRule, ""), m.series(otherRule, "")
 	m.SetRules(nil)
@@ -146,6 +150,9 @@ func (m *Metrics) Observe(e Edge, v *policy.Verdict, took time.Duration) {
 	}
 	if seconds := m.seconds[e]; seconds != nil {
 		seconds.Observe(took.Seconds())
+	}
+	if v.UnknownPlan {
+		m.plans.Inc()
 	}
 	if len(v.Results) == 0 {
 		m.of(v.Rule).outcomes[outcomeOfNone(v)].Inc()
