@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/soak"
 )
 
 // TestRatesThatMustBeAccepted has rates that other limiters count inexactly or refuse.
@@ -144,7 +145,7 @@ func TestNearestIsAccepted(t *testing.T) {
 		}[r.IntN(5)]
 	}
 	refused := 0
-	for range 1000 {
+	for range soak.Times(t, 300) {
 		p, n, burst := period(), units(), units()
 		for _, with := range []func(sluice.Rate) sluice.Algorithm{
 			func(r sluice.Rate) sluice.Algorithm { return sluice.TokenBucket{Rate: r, Burst: burst} },

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/driver"
+	"github.com/sluicehq/sluice/internal/soak"
 	"github.com/sluicehq/sluice/storetest"
 )
 
@@ -103,7 +104,7 @@ func (s *bytesStore) Reset(_ context.Context, l *sluice.Limit, k sluice.Key) err
 func TestContractOfBytes(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, clock *storetest.Clock) sluice.Store {
 		return &bytesStore{t: t, clock: clock.Now, kept: map[any][]byte{}}
-	}, storetest.TimeGoesBack(), storetest.Attempts(50), storetest.Percent(10))
+	}, storetest.TimeGoesBack(), storetest.Attempts(50), storetest.Percent(soak.Times(t, 3)))
 }
 
 // TestDamagedBytes: bytes that were cut, or are of another version, are errors, and the state stays.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/internal/soak"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -20,7 +21,7 @@ import (
 func TestReadAheadLaw(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(7, 8))
-	for i := range 3000 {
+	for i := range soak.Times(t, 600) {
 		most := 1 + rng.Int64N(300)
 		m := startDecider(t, policy.Cost{Model: &policy.ModelCost{Body: most}})
 		body := []byte(`{"max_tokens":5,"x":"` + strings.Repeat("x", rng.IntN(400)) + `"}`)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/soak"
 )
 
 // worked returns the number of entries moved or swept since the last call.
@@ -115,7 +116,7 @@ func TestBatchesOfNewKeysFindRoom(t *testing.T) {
 		now := int64(start)
 		s := open(t, &now, Options{Stripes: 8})
 		out := make([]sluice.Decision, perBatch)
-		for i := range 100_000 / perBatch {
+		for i := range soak.Times(t, 30_000) / perBatch {
 			now += 500
 			rs := make([]sluice.Request, perBatch)
 			for j := range rs {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/internal/algo"
+	"github.com/sluicehq/sluice/internal/soak"
 )
 
 // reload saves a store and returns the store that Load makes of it.
@@ -90,7 +91,7 @@ func FuzzRestarts(f *testing.F) {
 // TestRestartsAgainstModel plays long scripts with restarts, for all algorithms.
 func TestRestartsAgainstModel(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(60) {
+	for seed := range uint64(soak.Times(t, 15)) {
 		playRestarting(t, noise(seed, 6000))
 	}
 }
@@ -218,7 +219,7 @@ func TestWalkVisitsEachKeyOnce(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
 	l := sluice.MustLimit("l", sluice.TokenBucket{Rate: sluice.PerSecond(1), Burst: 1000})
-	for n := 0; n < 300; n += 7 {
+	for n := 0; n < min(soak.Times(t, 150), 300); n += 7 {
 		s := open(t, &now, Options{Stripes: 1})
 		for k := range n * n / 5 {
 			take(t, s, l, numbered(k), 1)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluicehq/sluice/internal/algo"
 	"github.com/sluicehq/sluice/internal/oracle"
+	"github.com/sluicehq/sluice/internal/soak"
 )
 
 // plan bounds the requests of a schedule.
@@ -198,7 +199,7 @@ func rat(num, den int64) *big.Rat { return oracle.Rat(num, den) }
 // TestEqualsOracle compares each algorithm with its oracle.
 func TestEqualsOracle(t *testing.T) {
 	for name, s := range subjects {
-		t.Run(name, func(t *testing.T) { equals(t, 640, s) })
+		t.Run(name, func(t *testing.T) { equals(t, soak.Times(t, 200), s) })
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/sluicehq/sluice/internal/soak"
 )
 
 // formats are all formats that have an answer.
@@ -174,7 +176,8 @@ func (w *writer) document(f Format) {
 func TestScannerFindsWhatTheOracleFinds(t *testing.T) {
 	t.Parallel()
 	found, completed := 0, 0
-	for seed := range uint64(4_000) {
+	answers := soak.Times(t, 1_000)
+	for seed := range uint64(answers) {
 		r := rand.New(rand.NewPCG(seed, 26))
 		f, stream := formats[r.IntN(len(formats))], r.IntN(2) == 0
 		var answer []byte
@@ -219,7 +222,7 @@ func TestScannerFindsWhatTheOracleFinds(t *testing.T) {
 			completed++
 		}
 	}
-	if found < 500 || completed < 500 {
-		t.Errorf("of 4,000 random answers %d had a usage and %d were complete, want at least 500 each", found, completed)
+	if least := answers / 8; found < least || completed < least {
+		t.Errorf("of %d random answers %d had a usage and %d were complete, want at least %d each", answers, found, completed, least)
 	}
 }

@@ -53,6 +53,8 @@ func TestForbiddenImportsHaveRemedies(t *testing.T) {
 		{"limit.go", "gopkg.in/yaml.v3", "module 1 requires nothing"},
 		{"limit_test.go", "gopkg.in/yaml.v3", "module 1 requires nothing"},
 		{"example_test.go", "~/memory", none},
+		{"limit_test.go", "~/internal/soak", none},
+		{"limit.go", "~/internal/soak", "the domain imports algo only"},
 		{"internal/algo/bucket.go", "~", "internal/algo/bucket.go:2: " + unit + "/internal/algo imports " + unit + ": algo is pure"},
 		{"internal/algo/bucket_test.go", "~", none},
 		{"internal/algo/bucket.go", "~/internal/oracle", "algo is pure"},

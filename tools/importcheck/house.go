@@ -31,6 +31,7 @@ const (
 	oracleRoom = "internal/oracle"
 	granttest  = "internal/granttest"
 	sharedRoom = "internal/share"
+	soakRoom   = "internal/soak"
 	faultRoom  = "internal/faults"
 	spellings  = "internal/spelling"
 	removals   = "internal/removal"
@@ -95,6 +96,7 @@ var house = []room{
 	{"internal/translate", belowPolicy, moduleOne, "translate converts between the domain and algo; it keeps no state"},
 	{"internal/retry", nil, nil, "retry works on times and functions only; pass in what it repeats"},
 	{"internal/ratetest", nil, nil, "ratetest measures bytes, for tests"},
+	{soakRoom, nil, nil, "soak counts what tests repeat"},
 	{"internal/modeltest", nil, nil, "modeltest is a service and its callers, for tests"},
 	{sharedRoom, nil, nil, "share counts what callers take; pass in who they are"},
 	{"memory", aStore, moduleOne, "a store imports the domain and algo only; move code that needs more to policy or above"},
@@ -157,7 +159,7 @@ var house = []room{
 	{edges, join(belowEdge, []string{"internal/algo", fileReader, secrets, observing, inWords, wireTypes, listening, reported, pipelines, sharedRoom}), join(moduleOne, []string{"policyfile", edgetest, "internal/ratetest"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
 
 	// Checks may use everything. Only bench uses it, for its servers and processes.
-	{"checks", join(moduleOne, stores, []string{"grpclimit", "policyfile", descriptor, oracleRoom, granttest, "internal/ratetest", "internal/modeltest"}), nil, "checks works on public packages"},
+	{"checks", join(moduleOne, stores, []string{"grpclimit", "policyfile", descriptor, oracleRoom, granttest, soakRoom, "internal/ratetest", "internal/modeltest"}), nil, "checks works on public packages"},
 	{"bench", join(moduleOne, stores, []string{"checks"}), nil, "bench measures public packages"},
 }
 
