@@ -85,7 +85,7 @@ func TestDescriptorsDecideAsInMemory(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	passed, refunded := 0, 0
-	for step := range redistest.Times(t, 3000) {
+	for step := range redistest.Times(t, 800) {
 		clock.Advance(time.Duration(rng.Int64N(int64(2 * time.Second))))
 		q := descriptorCall(rng, len(rules))
 		a := p.DecideDescriptors(t.Context(), inMemory, "d", q)

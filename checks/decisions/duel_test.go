@@ -151,7 +151,7 @@ type duel struct {
 func (a *arena) duels(t *testing.T, algorithm func(d *duel) sluice.Algorithm) {
 	t.Helper()
 	const each = 120
-	for seed := range uint64(redistest.Times(t, 25)) {
+	for seed := range uint64(redistest.Times(t, 6)) {
 		d := a.duel(t, seed, algorithm)
 		for range each {
 			d.step()

@@ -52,7 +52,7 @@ func TestGrantsHoldTheBound(t *testing.T) {
 	for _, kind := range grantKinds {
 		t.Run(kind.name, func(t *testing.T) {
 			used := int64(0)
-			for seed := range uint64(redistest.Times(t, 5)) {
+			for seed := range uint64(redistest.Times(t, 2)) {
 				used += grantsHoldTheBound(t, a, kind, seed)
 			}
 			if used == 0 {
@@ -212,7 +212,7 @@ func TestMutatedHolders(t *testing.T) {
 			continue // its text is not a string; TestForeignStates has it
 		}
 		l := hybrid(t, "l", kind.algorithm(20), sluice.Hybrid{Stranded: 1})
-		for range redistest.Times(t, 60) {
+		for range redistest.Times(t, 20) {
 			if _, err := g.a.conn.Do(t.Context(), "FLUSHALL"); err != nil {
 				t.Fatal(err)
 			}

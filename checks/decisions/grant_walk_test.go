@@ -557,7 +557,7 @@ func TestGrantsEqualOracle(t *testing.T) {
 	a := newArena(t)
 	for _, kind := range grantKinds {
 		t.Run(kind.name, func(t *testing.T) {
-			for seed := range uint64(redistest.Times(t, 15)) {
+			for seed := range uint64(redistest.Times(t, 4)) {
 				newGrantWalk(t, a, kind, seed).walk(120)
 				if t.Failed() {
 					t.Fatalf("seed %d", seed)

@@ -45,7 +45,7 @@ func TestLeasesAsInMemory(t *testing.T) {
 					w.versions = append(w.versions, sluice.MustLimit("leases", v))
 				}
 				w.unit, w.period = walk.unit.Microseconds(), max(walk.versions[0].TTL, 10*walk.unit).Microseconds()
-				w.walk(redistest.Times(t, 300))
+				w.walk(redistest.Times(t, 80))
 			}
 		})
 	}
@@ -61,7 +61,7 @@ func TestManyLeases(t *testing.T) {
 		w.unit, w.period = 1_000_000, 3_600_000_000
 		for range 2 {
 			w.fill(900)
-			w.walk(redistest.Times(t, 100))
+			w.walk(redistest.Times(t, 30))
 		}
 	}
 }
@@ -76,6 +76,6 @@ func TestLeasesNumberedAnew(t *testing.T) {
 			"mostShift = 2251799813685248", "mostShift = 50000000", "chunk = 200", "chunk = 3")
 		w.versions = []*sluice.Limit{sluice.MustLimit("leases", sluice.Concurrency{Max: 20, Queue: 30, TTL: 10 * time.Second, Latency: time.Second})}
 		w.unit, w.period = 1_000_000, 10_000_000
-		w.walk(redistest.Times(t, 250))
+		w.walk(redistest.Times(t, 60))
 	}
 }

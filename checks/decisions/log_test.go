@@ -47,7 +47,7 @@ func TestLogsAsInMemory(t *testing.T) {
 					w.versions = append(w.versions, sluice.MustLimit("log", v))
 				}
 				w.unit, w.period = walk.unit.Microseconds(), walk.versions[0].Rate.Period().Microseconds()
-				w.walk(redistest.Times(t, 300))
+				w.walk(redistest.Times(t, 80))
 			}
 		})
 	}
@@ -63,7 +63,7 @@ func TestLongLogs(t *testing.T) {
 		w.unit, w.period = 1_000_000, 3_600_000_000
 		for range 2 {
 			w.fill(500)
-			w.walk(redistest.Times(t, 100))
+			w.walk(redistest.Times(t, 30))
 		}
 	}
 }
@@ -78,7 +78,7 @@ func TestLogsCountAnew(t *testing.T) {
 			"leastUnits = 1125899906842624", "leastUnits = 2251799813685208")
 		w.versions = []*sluice.Limit{sluice.MustLimit("log", sluice.SlidingLog{Rate: sluice.PerMinute(50)})}
 		w.unit, w.period = 1_000_000, 60_000_000
-		w.walk(redistest.Times(t, 250))
+		w.walk(redistest.Times(t, 60))
 	}
 }
 

@@ -37,7 +37,7 @@ func TestScriptFlush(t *testing.T) {
 		f := &flushed{T: t, store: a.Open(t, adapters.To(s.Addr()), redisstore.Options{})}
 		stop, enough := make(chan struct{}), make(chan struct{}) // enough is closed after flushesWanted
 		var flushing, callers sync.WaitGroup
-		flushes := 0
+		flushes, flushesWanted := 0, redistest.Times(t, 5) // how often the server forgets its scripts
 		flushing.Go(func() {
 			tick := time.NewTicker(50 * time.Millisecond)
 			defer tick.Stop()
@@ -58,7 +58,7 @@ func TestScriptFlush(t *testing.T) {
 		for i := range 16 {
 			callers.Go(func() {
 				// Long enough that callers request more of every limit than it has.
-				for n := 0; n < 150 || !closed(enough); n++ {
+				for n := 0; n < 90 || !closed(enough); n++ {
 					f.call(i, n)
 				}
 			})
@@ -81,9 +81,6 @@ func TestScriptFlush(t *testing.T) {
 		t.Logf("%d calls by digest, %d by source, %d flushes", stats["evalsha"].Calls, stats["eval"].Calls, flushes)
 	})
 }
-
-// flushesWanted is how often the server forgets its scripts.
-const flushesWanted = 12
 
 // closed reports whether a channel is closed.
 func closed(c <-chan struct{}) bool {

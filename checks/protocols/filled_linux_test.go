@@ -51,12 +51,12 @@ rules:
 const promisedMemory = 16<<20/4*5 + 48<<20 + 2*(32<<20+32<<20+64<<20+(64+64)<<20+32<<20)
 
 // TestClientsFillWhatIsDocumented calls at every listener with invented keys, limits, numbers, names and reservations,
-// for five seconds, and for ten minutes in a soak. The process stays within the sum of the documented bounds.
+// for two seconds, and for ten minutes in a soak. The process stays within the sum of the documented bounds.
 func TestClientsFillWhatIsDocumented(t *testing.T) {
 	if os.Getenv("GOGC")+os.Getenv("GOMEMLIMIT") != "" {
 		t.Fatal("unset GOGC and GOMEMLIMIT: they replace what this test measures")
 	}
-	lasts := 5 * time.Second
+	lasts := 2 * time.Second
 	if redistest.Times(t, 3) > 3 {
 		lasts = 10 * time.Minute
 	}

@@ -25,7 +25,7 @@ import (
 
 const (
 	exactProcesses = 8
-	exactRounds    = 400
+	exactRounds    = 150
 	exactCallers   = 8
 	exactUnits     = 20
 	exactAttempts  = 6 // for each process in a round; more together than there are units

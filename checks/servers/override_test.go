@@ -111,7 +111,7 @@ func TestOverridesOnEightServers(t *testing.T) {
 	var mu sync.Mutex
 	var took []time.Duration
 	var changes sync.WaitGroup
-	each := redistest.Times(t, 20)
+	each := redistest.Times(t, 5)
 	for worker := range 8 {
 		changes.Go(func() {
 			for n := range each {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice/checks/process"
+	"github.com/sluicehq/sluice/checks/redistest"
 )
 
 // checked is the part of a replay's document that compares verdicts.
@@ -87,9 +88,10 @@ func replayOf(t *testing.T, file string) (c checked, log string) {
 	e := start(t, string(text), "store: memory\naccess_log: {file: "+name+"}\n")
 	var clients sync.WaitGroup
 	began := time.Now()
+	each := redistest.Times(t, 100)
 	for worker := range 4 {
 		clients.Go(func() {
-			for i := 0; i < 400 && time.Since(began) < load; i++ {
+			for i := 0; i < each && time.Since(began) < load; i++ {
 				s := steps[(i*7+worker)%len(steps)]
 				if s.method == "" {
 					continue

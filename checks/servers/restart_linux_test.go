@@ -22,8 +22,8 @@ import (
 	"github.com/sluicehq/sluice/checks/redistest"
 )
 
-// restarts is how often a server restarts under load.
-const restarts = 5
+// restarts is how often a server restarts under load; SLUICE_SOAK multiplies it.
+const restarts = 2
 
 // enough is a limit that no test uses up.
 const enough = 100_000_000
@@ -280,7 +280,7 @@ func TestRestartsBehindASocketLoseNothing(t *testing.T) {
 	t.Parallel()
 	r := behindASocket(t)
 	c := call(r.address, r.trust, "/one")
-	for range restarts {
+	for range redistest.Times(t, restarts) {
 		r.loaded(t)
 		r.replace()
 	}
@@ -294,7 +294,7 @@ func TestServersThatShareAPortLoseNothing(t *testing.T) {
 	t.Parallel()
 	r := sharingAPort(t)
 	c := call(r.address, r.trust, "/exact", "/hybrid")
-	for range restarts {
+	for range redistest.Times(t, restarts) {
 		r.loaded(t)
 		r.replace()
 	}

@@ -115,7 +115,7 @@ func TestStatesSurviveKills(t *testing.T) {
 	var ages []time.Duration
 	cut := 0
 	s := serveIn(t, dir, savedConfig(dir))
-	rounds := redistest.Times(t, 12) // hundreds with `make soak`
+	rounds := redistest.Times(t, 4) // hundreds with `make soak`
 	for round := range rounds {
 		stop := make(chan struct{})
 		var calling sync.WaitGroup

@@ -87,7 +87,7 @@ rules:
 		}
 	}
 	answers()
-	seed, total := seedOf(t), redistest.Times(t, 400)
+	seed, total := seedOf(t), redistest.Times(t, 150)
 	jobs := make(chan int, total)
 	for number := range total {
 		jobs <- number

@@ -16,7 +16,7 @@ import (
 
 const (
 	// attacks is how many attacks a run sends to each service.
-	attacks = 260
+	attacks = 130
 	// unprotected is how many attacks are sent to each service without a sluice: enough to reach each handler.
 	unprotected = 1200
 	// usualSeed chooses the attacks of usual runs.
