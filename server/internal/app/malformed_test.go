@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/sluicehq/sluice/internal/soak"
 )
 
 // secretive begins a request with secrets, which no log may have.
@@ -28,7 +30,7 @@ var malformed = map[string]string{
 func TestMalformedRequestsAreTheClients(t *testing.T) {
 	t.Parallel()
 	r := start(t, parse(t, free+"upstream: "+behind(t, func(_ http.ResponseWriter, q *http.Request) { _, _ = io.Copy(io.Discard, q.Body) })+roomy), nil)
-	const times = 200
+	times := soak.Times(t, 50)
 	for name, request := range malformed {
 		for range times {
 			c, in := r.connect(Proxy)

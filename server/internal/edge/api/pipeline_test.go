@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/soak"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/server/internal/edge/gateway"
 	"github.com/sluicehq/sluice/server/internal/edge/pipeline"
@@ -89,7 +90,7 @@ func TestBatchesAnswerInOrder(t *testing.T) {
 	const marking = `  - {name: noisy, key: client_ip, limit: {algorithm: token_bucket, rate: 2/d}, when_limited: {action: mark}}
   - {name: later, match: {marked: true}, key: client_ip, limit: {algorithm: token_bucket, rate: 1/d}}
 `
-	for seed := range uint64(5) {
+	for seed := range uint64(soak.Times(t, 2)) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
 		configuration := rules
 		if seed%3 == 0 {

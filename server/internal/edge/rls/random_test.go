@@ -10,6 +10,7 @@ import (
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/soak"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -27,7 +28,7 @@ func TestRandomCalls(t *testing.T) {
 		rule("leaky", "leaky", sluice.LeakyBucket{Rate: sluice.PerSecond(1), Queue: 5}), rule("log", "log", sluice.SlidingLog{Rate: sluice.PerMinute(5)}),
 		rule("sliding", "sliding", sluice.SlidingWindow{Rate: sluice.PerMinute(5)}, window(7, time.Hour)), rule("counter", "counter", sluice.SlidingCounter{Rate: sluice.PerMinute(5)}))
 	allowed, denied := 0, 0
-	for range 5000 {
+	for range soak.Times(t, 1000) {
 		q := &ratelimitpb.RateLimitRequest{Domain: "d", HitsAddend: uint32(pick())}
 		for range 1 + random.IntN(4) {
 			d := generated(keys[random.IntN(len(keys))], string(rune('a'+random.IntN(3))))

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/sluicehq/sluice/internal/soak"
 )
 
 // write writes a file of a log, and returns its name.
@@ -111,7 +113,8 @@ func gzipped(t *testing.T, text string) string {
 // Lines that are out of order, split into files, compressed and read from the standard input give the same records.
 func TestOrderAndFilesChangeNoRecord(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	all := lines(5000, random)
+	n := soak.Times(t, 1200)
+	all := lines(n, random)
 	text := strings.Join(all, "\n") + "\n"
 	shuffled := slices.Clone(all)
 	for part := range slices.Chunk(shuffled, 300) { // of half a minute
@@ -157,13 +160,13 @@ func TestOrderAndFilesChangeNoRecord(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Errorf("%d records differ from the first case's %d; the first is %s, want %s", len(got), len(want), got[0], want[0])
 			}
-			if s := r.Stats(); s.Lines != 5000 || s.Bad != 0 || s.Late != 0 || s.Total > 0 && s.Read != s.Total {
+			if s := r.Stats(); s.Lines != int64(n) || s.Bad != 0 || s.Late != 0 || s.Total > 0 && s.Read != s.Total {
 				t.Errorf("the statistics are %+v", s)
 			}
 		})
 	}
-	if len(want) != 5000 || !slices.IsSorted(want) {
-		t.Errorf("%d records are read, want 5000", len(want))
+	if len(want) != n || !slices.IsSorted(want) {
+		t.Errorf("%d records are read, want %d in order", len(want), n)
 	}
 }
 
@@ -216,7 +219,7 @@ func TestBadLines(t *testing.T) {
 
 // Lines that nest deeply, or have many members, quotes or escapes, cost neither much memory nor much time.
 func TestHostileLines(t *testing.T) {
-	const n = 60_000
+	n := min(soak.Times(t, 10_000), 60_000)
 	good := `{"ts":1795510800,"duration":0,"status":200,"request":{"remote_ip":"192.0.2.1","method":"GET","uri":"/","headers":{}}`
 	var members strings.Builder
 	for i := range n / 8 {

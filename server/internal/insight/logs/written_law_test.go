@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/sluicehq/sluice/internal/soak"
 )
 
 // written is a request that a server logs.
@@ -74,7 +76,7 @@ func TestWrittenIsRead(t *testing.T) {
 		}
 		return b.String()
 	}
-	const n = 12_000
+	n := soak.Times(t, 4_000)
 	all := make([]written, n)
 	for i := range all {
 		all[i] = written{
