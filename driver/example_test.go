@@ -104,5 +104,5 @@ func Example() {
 
 // TestExampleKeepsTheContract runs the contract of stores, as each store has a test to do.
 func TestExampleKeepsTheContract(t *testing.T) {
-	storetest.Run(t, func(_ *testing.T, clock *storetest.Clock) sluice.Store { return New(clock.Now) }, storetest.TimeGoesBack(), storetest.Percent(10))
+	storetest.Run(t, func(_ *testing.T, clock *storetest.Clock) sluice.Store { return New(clock.Now) }, storetest.TimeGoesBack(), storetest.Attempts(500), storetest.Percent(10))
 }
