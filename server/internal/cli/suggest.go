@@ -22,7 +22,8 @@ func newSuggest() *cobra.Command {
 		Long: "Read access logs, and compute what each client needed: for each rate, the burst with\n" +
 			"which a token bucket would never have denied it. Suggest limits that a share of the\n" +
 			"clients never reaches. Limits are fitted to the first 70 % of the log and measured on\n" +
-			"the rest, by the code that decides in a server.\n\n" +
+			"the rest, by the code that decides in a server. The log is read three times; the\n" +
+			"standard input (-) is kept in a temporary file meanwhile.\n\n" +
 			"With -c, each rule of a configuration gets a suggestion, beside what its limits do.",
 		Example: "  sluice suggest access.log --key client_ip --per 1m\n" +
 			"  sluice suggest access.log.*.gz -c sluice.yaml --share 99.9%",

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -35,8 +37,6 @@ func (o *Options) Check() error {
 		return fmt.Errorf("the share of clients is %v; give more than 0 and less than 100%%, such as 99%%", o.Share)
 	case !(o.Headroom >= 1 && o.Headroom <= 1000):
 		return fmt.Errorf("the headroom is %v; give 1 to 1000, such as 1.5", o.Headroom)
-	case slices.Contains(o.Logs.Files, "-"):
-		return errors.New("the log is read several times, and the standard input can be read once; give files")
 	}
 	return nil
 }
@@ -55,6 +55,23 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	o.Names = func(client string) string { return client } // none is shown
+	again := func() error { return nil }
+	if slices.Contains(o.Logs.Files, "-") {
+		file, err := kept(ctx, o.Logs.Stdin)
+		if err != nil {
+			return nil, fmt.Errorf("the standard input is read several times, and cannot be kept in a file: %w", err)
+		}
+		defer os.Remove(file.Name())
+		defer file.Close()
+		again = func() error {
+			o.Logs.Stdin = file
+			_, err := file.Seek(0, io.SeekStart)
+			return err
+		}
+	}
+	if err := again(); err != nil {
+		return nil, err
+	}
 	first, last, requests := int64(math.MaxInt64), int64(math.MinInt64), int64(0)
 	scope, err := replay.Wishes(ctx, o.Options, func(w replay.Wish) {
 		first, last = min(first, w.At), max(last, w.At)
@@ -73,6 +90,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	for i := range fits {
 		period := o.Per.Microseconds()
 		fits[i] = &fit{curve: newCurve(grid, period), windows: windows{period: period}}
+	}
+	if err := again(); err != nil {
+		return nil, err
 	}
 	done := false
 	_, err = replay.Wishes(ctx, o.Options, func(w replay.Wish) {
@@ -95,10 +115,37 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if !done {
 		rep.fit(&o, scope, fits)
 	}
-	if err := rep.measure(ctx, &o, fits); err != nil {
+	if err := again(); err != nil {
 		return nil, err
 	}
-	return rep, nil
+	return rep, rep.measure(ctx, &o, fits)
+}
+
+// kept copies a log into a temporary file.
+func kept(ctx context.Context, log io.Reader) (*os.File, error) {
+	file, err := os.CreateTemp("", "sluice-suggest-*.log")
+	if err != nil {
+		return nil, err
+	}
+	_, err = io.Copy(file, untilEnd{ctx, log})
+	if err != nil {
+		_ = file.Close() // the first error is the one to report
+		_ = os.Remove(file.Name())
+	}
+	return file, err
+}
+
+// untilEnd reads until a context ends.
+type untilEnd struct {
+	ctx context.Context //nolint:containedctx // of one copy
+	log io.Reader
+}
+
+func (u untilEnd) Read(b []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.log.Read(b)
 }
 
 // splitOf returns where the fitted part ends: at the end of a day, if the log has several.

@@ -1,12 +1,17 @@
 package suggest
 
 import (
+	"bytes"
+	"compress/gzip"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -96,6 +101,43 @@ func TestSuggestionsHold(t *testing.T) {
 	}
 }
 
+// A log on the standard input, also a compressed one, gets the suggestions of its file.
+func TestStandardInput(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	o := ruled(logOfDays(t, 700), sluice.TokenBucket{Rate: sluice.PerMinute(1), Burst: 3})
+	text, err := os.ReadFile(o.Logs.Files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write(text); err != nil || z.Close() != nil {
+		t.Fatalf("the log is not compressed: %v", err)
+	}
+	var want, got strings.Builder
+	for i, stdin := range []io.Reader{nil, bytes.NewReader(text), &packed} {
+		if got.Reset(); stdin != nil {
+			o.Logs.Files, o.Logs.Stdin = []string{"-"}, stdin
+		}
+		r, err := Run(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.WriteJSON(&got); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			want.WriteString(got.String())
+		}
+		if got.String() != want.String() || !strings.Contains(want.String(), `"token_bucket"`) {
+			t.Errorf("the standard input gives\n%s\nwant\n%s", &got, &want)
+		}
+	}
+	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
+		t.Errorf("%v are left in the folder for temporary files (%v), want nothing", left, err)
+	}
+}
+
 // Thin data gets a refusal that has what is missing.
 func TestThinData(t *testing.T) {
 	o := ruled(logOfDays(t, 100), sluice.FixedWindow{Rate: sluice.PerDay(1)})
@@ -108,7 +150,10 @@ func TestThinData(t *testing.T) {
 	}
 	for want, change := range map[string]func(*Options){
 		"the period of rates is 0s": func(o *Options) { o.Per = 0 }, "the share of clients is 1": func(o *Options) { o.Share = 1 },
-		"the headroom is 0.5": func(o *Options) { o.Headroom = 0.5 }, "give files": func(o *Options) { o.Logs.Files = []string{"-"} },
+		"the headroom is 0.5": func(o *Options) { o.Headroom = 0.5 },
+		"the standard input is read several times, and cannot be kept in a file: no input": func(o *Options) {
+			o.Logs.Files, o.Logs.Stdin = []string{"-"}, iotest.ErrReader(errors.New("no input"))
+		},
 	} {
 		bad := o
 		change(&bad)
