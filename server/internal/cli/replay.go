@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -130,8 +131,10 @@ func named(flag, text string) (logs.Name, error) {
 	return replay.NameOf(from, name), nil
 }
 
-// logs returns what to read.
+// logs returns what to read. Most memory is lines that wait for their order, and keys; little is garbage. So the collector may
+// run often, and the command needs less memory.
 func (q *fromLogs) logs(cmd *cobra.Command, files []string) (o logs.Options, assumed []replay.Assumption, err error) {
+	debug.SetGCPercent(50)
 	o = logs.Options{
 		Files: files, Stdin: cmd.InOrStdin(), Format: q.format, Since: q.since.Time, Until: q.until.Time, Reorder: q.reorder, Strict: q.strict,
 	}
