@@ -67,10 +67,10 @@ type field struct {
 // state is what the lines of a file have in common.
 type state struct {
 	stamps
-	raw     bool   // requests have no escapes
-	escapes byte   // what escapes a byte in a text: a backslash, a percent sign, or 0 for nothing
-	escaped bool   // the line has such a byte
-	room    []byte // has texts without escapes, for one record
+	escapes  byte   // what escapes a byte in a text: a backslash, a percent sign, or 0 for nothing
+	requests byte   // the same in request lines
+	escaped  bool   // the line has a byte of escapes
+	room     []byte // has texts without escapes, for one record
 }
 
 func (s *state) exact() time.Duration { return s.blur }
@@ -301,24 +301,36 @@ func withoutDefaultPort(text string) string {
 
 // plain returns a text without escapes. It is valid until the next record.
 func (s *state) plain(text string) string {
-	if !s.escaped || strings.IndexByte(text, s.escapes) < 0 {
+	if !s.escaped {
 		return text
 	}
-	from := len(s.room)
-	s.room = unescape(s.room, text, s.escapes)
-	return unsafe.String(unsafe.SliceData(s.room[from:]), len(s.room)-from) //nolint:gosec // the room is used again for the next record
+	return s.without(s.escapes, text)
 }
 
 // requested returns a part of a request line without escapes.
 func (s *state) requested(text string) string {
-	if s.raw {
+	if s.requests == s.escapes {
+		return s.plain(text)
+	}
+	return s.without(s.requests, text)
+}
+
+func (s *state) without(escape byte, text string) string {
+	if escape == 0 || strings.IndexByte(text, escape) < 0 {
 		return text
 	}
-	return s.plain(text)
+	from := len(s.room)
+	s.room = unescape(s.room, text, escape)
+	return s.kept(from, len(s.room))
+}
+
+// kept returns a part of the room.
+func (s *state) kept(from, to int) string {
+	return unsafe.String(unsafe.SliceData(s.room[from:to]), to-from) //nolint:gosec // the room is used again for the next record
 }
 
 // unescape appends a text and resolves what servers write for quotes, control characters and bytes beyond ASCII: \xHH,
-// \uHHHH and \", or %HH.
+// \uHHHH and \", or %HH, or #HH.
 func unescape(b []byte, text string, escape byte) []byte {
 	for i := 0; i < len(text); i++ {
 		c := text[i]

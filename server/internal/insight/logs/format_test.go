@@ -44,7 +44,7 @@ func formatCases() []formatCase {
 		},
 		{
 			"caddy", "", `{"level":"info","ts":1795510800.5,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"10.0.0.1","remote_port":"41342","client_ip":"192.0.2.1","proto":"HTTP/2.0","method":"GET","host":"shop.example:443","uri":"/a?b=%20","headers":{"User-Agent":["curl/7.82.0"],"X-A":["1","2"],"Cookie":["REDACTED"]}},"bytes_read":3,"user_id":"","duration":0.000929675,"size":10900,"status":200,"resp_headers":{"Server":["Caddy"],"X-Units":["7"]}}`,
-			`2026-11-24T09:00:00.499071 +929 192.0.2.1 GET shop.example/a?b=%20 200 sent=10900 received=3 header:User-Agent="curl/7.82.0" header:X-A="1" response:X-Units="7"`,
+			`2026-11-24T09:00:00.499071 +929 192.0.2.1 GET shop.example/a?b=%20 200 sent=10900 received=3 header:User-Agent="curl/7.82.0" header:X-A="1\x00\x002" response:X-Units="7"`,
 		},
 		{
 			"traefik's JSON", "", `{"ClientAddr":"192.0.2.1:1234","ClientHost":"192.0.2.1","DownstreamContentSize":13,"DownstreamStatus":429,"Duration":1234567,"OriginContentSize":0,"RequestContentSize":2,"RequestHost":"shop.example","RequestMethod":"POST","RequestPath":"/a?b","StartLocal":"2026-11-24T10:00:00.123456789+01:00","StartUTC":"2026-11-24T09:00:00.123456789Z","level":"info","msg":"","request_User-Agent":"curl","time":"2026-11-24T10:00:00+01:00"}`,
@@ -126,5 +126,26 @@ func TestEachFormatGivesItsRequests(t *testing.T) {
 				t.Errorf("the lines give\n%s\nwant\n%s\nstatistics: %+v", text, c.want, r.Stats())
 			}
 		})
+	}
+}
+
+// A format is found beside lines that are not of it: garbage, other JSON, and lines that were cut off.
+func TestFormatsAreFoundBesideBadLines(t *testing.T) {
+	utc(t)
+	for _, c := range formatCases() {
+		if strings.Contains(c.format, ":") {
+			continue
+		}
+		text := strings.TrimSuffix(c.lines, "\n") + "\n"
+		from := strings.LastIndexByte(text[:len(text)-1], '\n') + 1
+		header, good := text[:from], text[from:]
+		for _, bad := range []string{"bad\n", "{\n", "{}\n", "\x00\xff [\n", good[:len(good)/2] + "\n"} {
+			for _, text := range []string{bad + good + good, good + bad + good, good + good + bad, bad + good} {
+				records, r := read(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(header + text), Wanted: wantedNames()})
+				if want := strings.Count(text, good); len(records) < want || r.Stats().Bad > 1 {
+					t.Errorf("%s: %d records of %d are read as %s beside %q: %+v", c.name, len(records), want, r.Layout().Format, bad, r.Stats())
+				}
+			}
+		}
 	}
 }

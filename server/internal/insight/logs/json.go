@@ -49,25 +49,41 @@ func (m *member) set(rec *Record, v gjson.Result, s *state) (why string) {
 		if found == nil {
 			return true
 		}
+		first, several := v, false
 		if v.IsArray() { // such as the values of a header
-			v = v.Get("0")
+			first, several = v.Get("0"), v.Get("1").Exists()
 		}
-		if v.IsObject() {
-			why = found.set(rec, v, s)
+		if first.IsObject() {
+			why = found.set(rec, first, s)
 			return why == ""
 		}
-		text := v.Str
-		if v.Type == gjson.Number {
-			text = v.Raw
-		}
 		for _, f := range found.fields {
-			if why = f.set(rec, text, s); why != "" {
+			if several && f.kind == value {
+				rec.Values[f.index] = s.join(v)
+			} else if why = f.set(rec, textOf(first), s); why != "" {
 				break
 			}
 		}
 		return why == ""
 	})
 	return why
+}
+
+func textOf(v gjson.Result) string {
+	if v.Type == gjson.Number {
+		return v.Raw
+	}
+	return v.Str
+}
+
+// join returns the texts of an array, with Separator between them. It is valid until the next record.
+func (s *state) join(v gjson.Result) string {
+	from := len(s.room)
+	v.ForEach(func(_, v gjson.Result) bool {
+		s.room = append(append(s.room, textOf(v)...), Separator...)
+		return true
+	})
+	return s.kept(from, len(s.room)-len(Separator))
 }
 
 func (o *object) when(line string, rec *Record) (why string) {
@@ -91,6 +107,7 @@ func (o *object) parse(line string, rec *Record) (why string) {
 	if !isJSON(line) {
 		return otherLine
 	}
+	o.room = o.room[:0]
 	return o.others.set(rec, gjson.Parse(line), &o.state)
 }
 

@@ -32,6 +32,9 @@ type Record struct {
 // Missing is the value of a header, or of another name, that a request did not have. No value contains it.
 const Missing = "\x00"
 
+// Separator is between the values of a header that a request had several times, in logs that have them apart.
+const Separator = "\x00\x00"
+
 // Verdict is the decision in a line of Sluice's own access log.
 type Verdict struct {
 	Action string // allow, mark, degrade, delay or deny; in Sluice's own log, a request that waits has allow

@@ -37,7 +37,7 @@ func benchLog(tb testing.TB, lines, clients int, exact bool) string {
 	}
 	name := filepath.Join(tb.TempDir(), "access.log")
 	if err := os.WriteFile(name, []byte(b.String()), 0o600); err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("the log is not written: %v", err)
 	}
 	return name
 }
@@ -75,7 +75,7 @@ func BenchmarkReplay(b *testing.B) {
 			for b.Loop() {
 				reader, err := logs.Open(logs.Options{Files: []string{name}, Format: format})
 				if err != nil {
-					b.Fatal(err)
+					b.Fatalf("the log is not opened: %v", err)
 				}
 				for rec := new(logs.Record); reader.Next(rec); {
 				}
@@ -91,7 +91,7 @@ func BenchmarkReplay(b *testing.B) {
 						Policy: benchRules(rules), Logs: logs.Options{Files: []string{name}, Format: format}, Names: plain,
 					})
 					if err != nil || report.Requests.Total != 500_000 {
-						b.Fatal(report, err)
+						b.Fatalf("the replay ends with %v, and the report is %+v", err, report)
 					}
 				}
 				b.ReportMetric(500_000*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mlines/s")

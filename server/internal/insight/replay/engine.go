@@ -275,7 +275,8 @@ func (e *engine) enter(rec *logs.Record, id int64, logged bool) outcome {
 		values := slices.Clone(rec.Values) // the record is used again
 		f.end.Header = func(name string) (string, bool) {
 			if i, ok := e.header[name]; ok && i >= 0 && values[i] != logs.Missing {
-				return values[i], true
+				text, _, _ := strings.Cut(values[i], logs.Separator)
+				return text, true
 			}
 			return "", false
 		}

@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -217,6 +219,23 @@ func TestCostsOfLongResponses(t *testing.T) {
 		fmt.Sprintf("%d.000 192.0.2.1 \"GET / HTTP/1.1\" 200 0 1\n", 1_800_000_000+300))
 	if report.Requests.Limited != 1 || report.Clients.Limited != 1 {
 		t.Errorf("%d requests of %d clients are limited; the last request is the only one, because twenty before it cost 5 of 100 units each", report.Requests.Limited, report.Clients.Limited)
+	}
+}
+
+// A header that a request has several times is read as a server reads it: a key with two values is refused.
+func TestRepeatedHeadersOfLogs(t *testing.T) {
+	rule := perClient(sluice.TokenBucket{Rate: sluice.PerDay(10)})
+	rule.Key = []policy.Part{policy.Header("X-Key").IfMissing(policy.MissingDeny)}
+	line := `{"ts":1800000000,"duration":0,"status":200,"request":{"remote_ip":"192.0.2.1","method":"GET","uri":"/","headers":{"X-Key":%s}}}` + "\n"
+	report := replayed(t, Options{Policy: rules(rule)}, "caddy", fmt.Sprintf(line+line+line, `["a"]`, `["a","b"]`, `["",""]`))
+	want := http.Header{"X-Key": {"a", "b"}}
+	got := newRequest(&logs.Layout{Names: []logs.Name{{Source: "header", Name: "X-Key"}}}, nil)
+	got.set(&logs.Record{Target: "/", Values: []string{"a" + logs.Separator + "b"}})
+	if !reflect.DeepEqual(got.Header, want) {
+		t.Errorf("the request has the headers %v, want %v", got.Header, want)
+	}
+	if report.Requests.Limited != 2 || report.Rules[0].Reasons["repeated-key"] != 2 {
+		t.Errorf("%d of 3 requests are limited, for %v; want the two with several keys", report.Requests.Limited, report.Rules[0].Reasons)
 	}
 }
 

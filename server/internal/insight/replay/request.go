@@ -35,6 +35,9 @@ func (f *field) value(rec *logs.Record) (string, bool) {
 		return f.text, true
 	}
 	text := rec.Values[f.index]
+	if f.Source != "header" {
+		text, _, _ = strings.Cut(text, logs.Separator)
+	}
 	return text, text != logs.Missing
 }
 
@@ -78,6 +81,8 @@ func (q *request) set(rec *logs.Record) bool {
 		f := &q.fields[i]
 		text, ok := f.value(rec)
 		switch {
+		case f.Source == "header" && strings.Contains(text, logs.Separator):
+			q.Header[f.Name.Name] = strings.Split(text, logs.Separator)
 		case f.Source == "header" && ok:
 			q.lines[i] = text
 			q.Header[f.Name.Name] = q.lines[i : i+1 : i+1]
