@@ -44,7 +44,7 @@ func BenchmarkCombined(b *testing.B) {
 	for range b.N {
 		r, err := Open(Options{Files: []string{name}, Format: "combined"})
 		if err != nil {
-			b.Fatal(err)
+			b.Fatalf("the log is not opened: %v", err)
 		}
 		var rec Record
 		read := 0
@@ -64,12 +64,12 @@ func BenchmarkParse(b *testing.B) {
 	name, n := benchmarkFile(b, 5_000)
 	r, err := Open(Options{Files: []string{name}, Format: "combined"})
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("the log is not opened: %v", err)
 	}
 	defer r.Close()
 	text, err := os.ReadFile(name)
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("the log is not read: %v", err)
 	}
 	all := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 	p := r.format.parser()
@@ -84,7 +84,7 @@ func BenchmarkParse(b *testing.B) {
 				why = requestOf(p, line, &rec)
 			}
 			if why != "" {
-				b.Fatal(why)
+				b.Fatalf("the line %q is not read: %s", line, why)
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func BenchmarkSplit(b *testing.B) {
 	for range b.N {
 		s := source{name: name, chunks: &chunks{}}
 		if err := s.open(); err != nil {
-			b.Fatal(err)
+			b.Fatalf("the log is not opened: %v", err)
 		}
 		read := 0
 		for {

@@ -90,7 +90,7 @@ func fromColumns(b *builder, text string, first []string) (*format, error) {
 		}
 	}
 	own := columns{b: b, byName: map[string][]field{}}
-	own.escapes, own.raw = b.escapes, b.raw
+	own.escapes, own.requests = b.escapes, b.requests
 	for _, name := range strings.Fields(text) {
 		own.byName[name] = b.fields(name)
 	}

@@ -123,7 +123,7 @@ func canonical(n Name) Name {
 // template makes a template of a text with the server's variables.
 func (b *builder) template(text string) (*template, error) {
 	t := &template{ends: b.ends}
-	t.escapes, t.raw = b.escapes, b.raw
+	t.escapes, t.requests = b.escapes, b.requests
 	text = strings.NewReplacer(`\"`, `"`, `\t`, "\t", `\n`, "", `\\`, `\`).Replace(text)
 	if b.rewrite != nil {
 		text = b.rewrite(text)

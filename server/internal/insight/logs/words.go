@@ -14,8 +14,8 @@ type words struct {
 	hidden   []string                 // members of JSON that the server replaces by a constant
 	rewrite  func(text string) string // of a template
 	ends     bool                     // times are when requests ended
-	escapes  byte
-	raw      bool // requests are as they came, and have no escapes
+	escapes  byte                     // see state
+	requests byte
 }
 
 // affix says which fields have a named part of the request: the name is between two texts.
@@ -37,7 +37,7 @@ var (
 		},
 		named:   []affix{{before: "http_", source: "header", folded: true}, {before: "cookie_", source: "cookie"}, {before: "arg_", source: "query"}, {before: "sent_http_", source: "response", folded: true}, {before: "upstream_http_", source: "response", folded: true}},
 		ends:    true,
-		escapes: '\\',
+		escapes: '\\', requests: '\\',
 	}
 	apacheWords = words{
 		variable: regexp.MustCompile(`%[<>!,\d]*(\{[^}]*\})?[<>]?(\^t[io]|[a-zA-Z%])`),
@@ -48,7 +48,7 @@ var (
 			"D": usecs, "{us}T": usecs, "{ms}T": millis, "{s}T": seconds, "T": seconds,
 		},
 		named:   []affix{{before: "{", after: "}i", source: "header"}, {before: "{", after: "}C", source: "cookie"}, {before: "{", after: "}o", source: "response"}},
-		escapes: '\\',
+		escapes: '\\', requests: '\\',
 	}
 	caddyWords = words{
 		kinds: map[string]kind{
@@ -69,7 +69,7 @@ var (
 			"RequestContentSize": received,
 		},
 		named:   []affix{{before: "request_", source: "header"}, {before: "downstream_", source: "response"}},
-		escapes: '\\',
+		escapes: '\\', requests: '\\',
 	}
 	envoyWords = words{
 		variable: regexp.MustCompile(`%()([A-Z_]+(?:\([^)]*\))?)(?::\d+)?%`),
@@ -105,8 +105,7 @@ var (
 			return strings.ReplaceAll(haproxyQuoted.ReplaceAllString(text, `"%$1"`), "%ci:%cp", "%cicp")
 		},
 		named:   []affix{{before: "[var(txn.header_", after: ")]", source: "header", folded: true}},
-		escapes: '\\',
-		raw:     true,
+		escapes: '\\', requests: '#',
 	}
 	albWords = words{
 		variable: regexp.MustCompile(`\$()([a-z_]+)`),
@@ -115,7 +114,7 @@ var (
 			"target_processing_time": part, "response_processing_time": part,
 		},
 		named:   []affix{{before: "http_", source: "header", folded: true}},
-		escapes: '\\',
+		escapes: '\\', requests: '\\',
 	}
 	cloudfrontWords = words{
 		kinds: map[string]kind{
@@ -126,7 +125,6 @@ var (
 		set:     []Setting{{Name{"header", "X-Forwarded-For"}, "x-forwarded-for"}},
 		ends:    true,
 		escapes: '%',
-		raw:     true,
 	}
 	// A decision has no duration.
 	sluiceWords = words{
@@ -136,7 +134,7 @@ var (
 			"action": action, "rule": rule, "limit": limitName, "key": key, "cost": cost,
 		},
 		named:   []affix{{before: "http_", source: "header", folded: true}},
-		escapes: '\\',
+		escapes: '\\', requests: '\\',
 	}
 	// The words of json:FIELDS are in the parameter.
 	noWords = words{}
