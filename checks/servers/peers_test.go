@@ -25,8 +25,11 @@ type live struct {
 	Rules   []struct {
 		Rule   string
 		Totals []uint64
+		Units  uint64
 	}
-	Keys []struct {
+	Sampled int
+	Heavy   []struct{ Requests, Within uint64 }
+	Keys    []struct {
 		Rule, Digest   string
 		Denials, Error uint64
 	}
@@ -119,6 +122,7 @@ func TestServersAddUp(t *testing.T) {
 rules:
   - {name: a, match: {path: /a}, key: client_ip, limit: {algorithm: token_bucket, rate: 3/d}}
   - {name: b, match: {path: /b}, key: client_ip, limit: {algorithm: token_bucket, rate: 1/d}}
+  - {name: c, match: {path: /c}, key: client_ip, cost: 3, limit: {algorithm: token_bucket, rate: 1000000/d}}
 `
 	plain := fmt.Sprintf(policy, "")
 	servers := []*server{serve(t, plain), serve(t, plain), serve(t, plain)}
@@ -164,6 +168,26 @@ rules:
 		}
 		return sum == 3
 	})
+	// A heavy key is estimated from the samples of all servers, and demand is in units too.
+	batch := `{"requests":[` + strings.TrimSuffix(strings.Repeat(`{"method":"GET","path":"/c","client_ip":"192.0.2.50"},`, 1000), ",") + `]}`
+	for range 4 {
+		for _, s := range servers {
+			if status, text := s.request("api", http.MethodPost, "/v1/check", batch); status != http.StatusOK {
+				t.Fatalf("a batch is answered %d %.200s", status, text)
+			}
+		}
+	}
+	process.Eventually(t, "the heavy key", func() bool {
+		l = servers[0].live("?servers=all&rule=c")
+		units := uint64(0)
+		for _, r := range l.Rules {
+			if r.Rule == "c" {
+				units = r.Units
+			}
+		}
+		return l.Sampled == 256 && units == 36_000 && len(l.Heavy) == 1 && l.Heavy[0].Requests > 2_000 && l.Heavy[0].Requests < 30_000
+	})
+	l = servers[0].live("?servers=all")
 	key := fmt.Sprintf(`{"rule":"b","digest":%q}`, l.Keys[1].Digest)
 	if status, text := servers[0].request("admin", http.MethodPost, "/ui/reveal", key); status != http.StatusOK || !strings.Contains(text, "192.0.2.99") {
 		t.Errorf("a key of another server is revealed as %d %s", status, text)

@@ -70,7 +70,8 @@ var calls = []Call{
 	{http.MethodPost, "/ui/reveal", Operate},
 	{http.MethodPost, "/ui/reset", Operate},
 	{http.MethodPost, "/ui/unban", Operate},
-	{http.MethodPost, "/ui/pass", Operate},
+	{http.MethodPost, "/ui/override", Operate},
+	{http.MethodPost, "/ui/unset", Operate},
 	{http.MethodGet, "/openapi.yaml", every},
 	{http.MethodGet, "/", every},
 }

@@ -8,9 +8,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/describe"
 	"github.com/sluicehq/sluice/server/internal/edge/dashboard"
+	"github.com/sluicehq/sluice/server/internal/observe"
 	"github.com/sluicehq/sluice/server/internal/observe/audit"
 	"github.com/sluicehq/sluice/server/internal/observe/fleet"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
@@ -21,6 +23,7 @@ import (
 const (
 	mostLiveRules = fleet.MostRules
 	mostLiveKeys  = 20
+	mostHeavyKeys = 10
 	mostLiveBans  = 50
 )
 
@@ -79,6 +82,8 @@ func (a *App) live(ctx context.Context, rule string) *wire.Live {
 		l.Keys[i].Now = e.api.LeftNow(ctx, &l.Keys[i])
 		l.Keys[i].Key = nil
 	}
+	_, allowed := e.decisions.Summarize(p, rule, fleet.MostKeys)
+	l.Heavy, l.Sampled = observe.HeavyKeys(allowed.Keys, mostHeavyKeys), observe.Sampled
 	l.Bans, l.MoreBans = a.liveBans(ctx, rule)
 	l.Hybrid = append([]wire.HybridLimit{}, e.store.ListHybrid(rule, 0, e.decisions.Fingerprint).Limits...)
 	return l
@@ -110,7 +115,7 @@ func (a *App) liveRules(p *policy.Policy) (rules []wire.LiveRule, more int) {
 		return cmp.Or(cmp.Compare(x.position, y.position), cmp.Compare(x.Rule, y.Rule))
 	})
 	for _, c := range all {
-		c.Pressure = a.engine.pressure(c.Rule)
+		c.Units, c.Pressure = a.metrics.Units(c.Rule), a.engine.pressure(c.Rule)
 		rules = append(rules, c.LiveRule)
 	}
 	return rules, more
@@ -139,6 +144,12 @@ func (a *App) keyOf(ctx context.Context, rule, digest string) []string {
 			return keys[i].Key
 		}
 	}
+	_, allowed := e.decisions.Summarize(p, rule, fleet.MostKeys)
+	for i := range allowed.Keys {
+		if k := &allowed.Keys[i]; k.Digest == digest {
+			return k.Key
+		}
+	}
 	bans, _ := e.api.FirstBans(ctx, mostLiveBans)
 	for i := range bans {
 		if bans[i].Rule == rule && bans[i].Digest == digest {
@@ -159,7 +170,19 @@ func (a *App) rulesInWords() wire.Rules {
 		case len(r.Candidate) > 0:
 			state = "candidate"
 		}
-		w.Rules = append(w.Rules, wire.RuleInWords{Rule: r.Name, State: state, Bans: r.Ban != nil, Words: describe.Rule(r, a.engine.store.InRedis())})
+		numbers := make([]string, len(r.Limits))
+		for i, l := range r.Limits {
+			if numbers[i] = "rate"; !isRate(l) {
+				numbers[i] = "max"
+			}
+		}
+		w.Rules = append(w.Rules, wire.RuleInWords{Rule: r.Name, State: state, Bans: r.Ban != nil, Numbers: numbers, Words: describe.Rule(r, a.engine.store.InRedis())})
 	}
 	return w
+}
+
+// isRate reports whether a limit has a rate, and not a number of requests at a time.
+func isRate(l *sluice.Limit) bool {
+	_, concurrent := l.Algorithm().(sluice.Concurrency)
+	return !concurrent
 }

@@ -104,7 +104,9 @@ func TestTheDashboardActsOnMaskedKeys(t *testing.T) {
 		t.Fatalf("the bans are %+v, the keys %+v", l.Bans, l.Keys)
 	}
 	key := fmt.Sprintf(`{"rule":"login","digest":%q}`, l.Bans[0].Digest)
-	for _, path := range []string{"/ui/unban", "/ui/reset", "/ui/reveal", "/ui/pass"} {
+	override := key[:len(key)-1] + `,"limit":{"rate":"9/h","burst":9},"for_ms":60000,"note":"ticket 7"}`
+	for _, x := range [][2]string{{"/ui/unban", key}, {"/ui/reset", key}, {"/ui/reveal", key}, {"/ui/override", override}} {
+		path, key := x[0], x[1]
 		if res, text := r.send(Admin, http.MethodPost, path, key); res.StatusCode != http.StatusUnauthorized {
 			t.Errorf("%s without a token: %d %s", path, res.StatusCode, text)
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluicehq/sluice/server/internal/observe"
 	"github.com/sluicehq/sluice/server/internal/observe/fleet"
 	"github.com/sluicehq/sluice/server/internal/store"
 	"github.com/sluicehq/sluice/server/internal/store/peers"
@@ -62,19 +63,36 @@ func (a *App) answer(ctx context.Context, question string) []byte {
 
 // shared returns what this server does, for others.
 func (a *App) shared(ctx context.Context, rule string) *fleet.Part {
-	s := &fleet.Part{Live: *a.live(ctx, rule), Share: share(a), RulesSum: a.rulesSum(), Counters: []fleet.Key{}}
+	s := &fleet.Part{Live: *a.live(ctx, rule), Share: share(a), RulesSum: a.rulesSum()}
+	s.Denied, s.Allowed, _ = a.tables(rule)
 	now := map[string]*wire.LeftNow{}
 	for i := range s.Keys {
 		now[s.Keys[i].Rule+" "+s.Keys[i].Digest] = s.Keys[i].Now
 	}
-	keys, missed := a.engine.decisions.SummarizeDenied(a.engine.decider.Policy(), rule, fleet.MostKeys)
-	for i := range keys {
-		k := fleet.Key{DeniedKey: keys[i], ID: a.sharedID(&keys[i])}
-		k.Now, k.Key = now[k.Rule+" "+k.Digest], nil
-		s.Counters = append(s.Counters, k)
+	for i := range s.Denied.Keys {
+		k := &s.Denied.Keys[i]
+		k.Now = now[k.Rule+" "+k.Digest]
 	}
-	s.Missed, s.Keys, s.Bans, s.Reloads = missed, nil, nil, nil
+	s.Keys, s.Heavy, s.Bans, s.Reloads = nil, nil, nil, nil
 	return s
+}
+
+// tables returns the counted keys of this server without their values, and the values by rule and fingerprint.
+func (a *App) tables(rule string) (denied, allowed fleet.Table, values map[string][]string) {
+	values = map[string][]string{}
+	table := func(s observe.Summary) fleet.Table {
+		t := fleet.Table{Keys: make([]fleet.Key, len(s.Keys)), Missed: s.Missed}
+		for i := range s.Keys {
+			k := &s.Keys[i]
+			if t.Keys[i] = (fleet.Key{DeniedKey: *k, ID: a.sharedID(k)}); k.Key != nil {
+				values[k.Rule+" "+k.Digest] = k.Key
+			}
+			t.Keys[i].Key = nil
+		}
+		return t
+	}
+	d, w := a.engine.decisions.Summarize(a.engine.decider.Policy(), rule, fleet.MostKeys)
+	return table(d), table(w), values
 }
 
 // share returns this server's part of each limit.
@@ -126,11 +144,10 @@ func (a *App) allHistory(ctx context.Context, rule, span string) *wire.History {
 
 // sharedKeys returns the values of the keys of a rule that this server lists, by rule and fingerprint.
 func (a *App) sharedKeys(ctx context.Context, rule string) map[string][]string {
-	values := map[string][]string{}
-	keys, _ := a.engine.decisions.SummarizeDenied(a.engine.decider.Policy(), rule, fleet.MostKeys)
+	_, _, values := a.tables(rule)
 	latest, _ := a.engine.decisions.DeniedKeys(a.engine.decider.Policy(), rule, mostLiveKeys, false)
-	for _, k := range append(keys, latest...) {
-		if k.Key != nil {
+	for i := range latest {
+		if k := &latest[i]; k.Key != nil {
 			values[k.Rule+" "+k.Digest] = k.Key
 		}
 	}
@@ -224,15 +241,13 @@ func (a *App) merge(ctx context.Context, rule string, l *wire.Live, parts []*fle
 	if more := len(l.Rules) - mostLiveRules; more > 0 {
 		l.Rules, l.MoreRules = l.Rules[:mostLiveRules], l.MoreRules+more
 	}
-	keys, missed := a.engine.decisions.SummarizeDenied(a.engine.decider.Policy(), rule, fleet.MostKeys)
-	mine := &fleet.Part{Missed: missed}
-	values := map[string][]string{}
-	for i := range keys {
-		k := fleet.Key{DeniedKey: keys[i], ID: a.sharedID(&keys[i])}
-		values[k.Rule+" "+k.Digest], k.Key = k.Key, nil
-		mine.Counters = append(mine.Counters, k)
+	denied, allowed, values := a.tables(rule)
+	deniedBy, allowedBy := []*fleet.Table{&denied}, []*fleet.Table{&allowed}
+	for _, p := range parts {
+		deniedBy, allowedBy = append(deniedBy, &p.Denied), append(allowedBy, &p.Allowed)
 	}
-	l.Keys = fleet.Keys(append([]*fleet.Part{mine}, parts...))
+	l.Heavy = observe.HeavyKeys(fleet.Keys(allowedBy), mostHeavyKeys)
+	l.Keys = fleet.Keys(deniedBy)
 	if l.MoreKeys = len(l.Keys) > mostLiveKeys; l.MoreKeys {
 		l.Keys = l.Keys[:mostLiveKeys]
 	}

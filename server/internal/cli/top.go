@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/sluicehq/sluice/server/internal/wire"
@@ -23,6 +24,7 @@ const topEvery = time.Second
 func newTop() *cobra.Command {
 	var c client
 	var once, asJSON bool
+	t := top{client: &c}
 	cmd := &cobra.Command{
 		Use:   "top [RULE]",
 		Short: "Show what is limited now, each second",
@@ -32,13 +34,14 @@ func newTop() *cobra.Command {
 			"  up, down   select a rule          s   sort by denials, requests, pressure or name\n" +
 			"  enter      show its keys only     /   show rules whose names contain a text\n" +
 			"  esc        show all again         k   show keys, in place of their fingerprints\n" +
+			"  h          the heaviest keys      a   this server only, or all of its Redis\n" +
 			"  q          quit                   p   pause\n\n" +
-			"Without a terminal, or with --once, print one second and exit. A server counts what it decides\n" +
-			"itself. The admin listener has the same as a page, at /ui/.\n\n" + about,
+			"Without a terminal, or with --once, print one second and exit. The numbers are of all servers that\n" +
+			"share the Redis of the server, or of the server only with --this. The admin listener has the same\n" +
+			"as a page, at /ui/.\n\n" + about,
 		Example: "  sluice top\n  sluice top login --once\n  sluice top --json | jq .keys",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			t := top{client: &c}
 			if len(args) > 0 {
 				t.view.rule = args[0]
 			}
@@ -53,6 +56,7 @@ func newTop() *cobra.Command {
 			}
 		},
 	}
+	cmd.Flags().BoolVar(&t.view.alone, "this", false, "show only the server that is called, and not all servers of its Redis")
 	cmd.Flags().BoolVar(&once, "once", false, "print one second and exit")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the server's answer each second, in JSON, a line each")
 	c.register(cmd)
@@ -67,10 +71,14 @@ type top struct {
 
 // path returns where the frames of the view are.
 func (t *top) path() string {
-	if t.view.rule == "" {
-		return "/v1/live"
+	q := url.Values{"servers": {"all"}}
+	if t.view.alone {
+		q.Set("servers", "this")
 	}
-	return "/v1/live?" + url.Values{"rule": {t.view.rule}}.Encode()
+	if t.view.rule != "" {
+		q.Set("rule", t.view.rule)
+	}
+	return "/v1/live?" + q.Encode()
 }
 
 // fetch gets a frame, and what the view needs beside it.
@@ -97,9 +105,23 @@ func (t *top) fetch(ctx context.Context) error {
 	return t.view.add(&f)
 }
 
+// settled fetches frames until all servers have answered, or for a few seconds.
+func (t *top) settled(ctx context.Context) error {
+	for range 4 {
+		if err := t.fetch(ctx); err != nil {
+			return err
+		}
+		waiting := func(s wire.Server) bool { return s.State == wire.ServerWaiting }
+		if !slices.ContainsFunc(t.view.last().Servers, waiting) || !pause(ctx, topEvery) {
+			break
+		}
+	}
+	return ctx.Err()
+}
+
 // print prints what happened within a second.
 func (t *top) print(ctx context.Context, out io.Writer) error {
-	if err := t.fetch(ctx); err != nil {
+	if err := t.settled(ctx); err != nil {
 		return err
 	}
 	if !pause(ctx, topEvery) {
@@ -124,6 +146,11 @@ func (t *top) print(ctx context.Context, out io.Writer) error {
 
 // printJSON prints the answers of the server.
 func (t *top) printJSON(ctx context.Context, out io.Writer, once bool) error {
+	if once {
+		if err := t.settled(ctx); err != nil {
+			return err
+		}
+	}
 	for {
 		text, err := t.client.answer(ctx, http.MethodGet, t.path(), nil)
 		if err != nil {

@@ -34,10 +34,17 @@ func busy(frames int) *topView {
 				{Rule: "login", Totals: []uint64{10 * n, burst, 0, 0}, Pressure: 4.2},
 				{Rule: "per-user", Totals: []uint64{1000 * n, 3 * n, 0, 0}, Pressure: 0.61},
 				{Rule: "search", Totals: []uint64{20 * n, 0, 5 * n, 0}, Pressure: 1.25},
-				{Rule: "export", Totals: []uint64{7 * n, 0, 0, 6 * n}, Pressure: 0.1},
+				{Rule: "export", Totals: []uint64{7 * n, 0, 0, 6 * n}, Pressure: 0.1, Units: 7000 * n},
 				{Rule: "a-rule-whose-name-is-as-long-as-names-of-rules-can-be-or-so-it-seems"},
 				{Rule: noRule, Totals: []uint64{2 * n, 0, 0, 0}},
 			},
+			Counted: "a b c", Sampled: 256,
+			Servers: []wire.Server{
+				{Name: "web-1", State: wire.ServerThis},
+				{Name: "web-2", Admin: "http://127.0.0.1:9090", State: wire.ServerSilent, SeenMS: 4200},
+				{Name: "web-3", State: wire.ServerAnswers},
+			},
+			Heavy: []wire.HeavyKey{{Rule: "per-user", Digest: "00000000000000dd", Requests: 768_000, Within: 28_000, FirstMS: 1000 * i}},
 			Keys: []wire.DeniedKey{
 				{Rule: "login", Digest: "00000000000000aa", Role: "enforced", Reason: "banned", Denials: burst, FirstMS: 1000 * i, Now: &wire.LeftNow{Capacity: 10, Waits: wire.Waits{RetryAfterMS: &wait}}},
 				{Rule: "per-user", Digest: "00000000000000bb", Role: "enforced", Reason: "limited", Denials: 3 * n, Error: 12, FirstMS: 7_300_000, Now: &wire.LeftNow{Allowed: true, Capacity: 1_000_000, Remaining: 99}},
@@ -116,6 +123,8 @@ func TestKeysOfTop(t *testing.T) {
 		{"esc", "export login per-user search", func() bool { return v.rule == "" && v.filter == "" }},
 		{"p", "", func() bool { return v.paused }},
 		{"k", "", func() bool { return v.unmasked }},
+		{"h", "", func() bool { return strings.Contains(drawn(v.lines(80, 24)), "768000±28000") }},
+		{"a", "", func() bool { return v.alone }},
 		{"x", "", nil},
 	} {
 		if !v.press(step.press) {

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,12 +39,15 @@ type topView struct {
 	filtering bool // keys go to the filter
 	paused    bool
 	unmasked  bool
+	heavy     bool // the heaviest keys are shown, and not the most limited ones
+	alone     bool // the numbers are of the called server, and not of all servers
 }
 
 // topRule is a rule with its rates.
 type topRule struct {
 	name, state    string
 	demand, denied float64 // a second
+	units          float64 // a second
 	pressure       float64
 	total          uint64
 	minute         []float64 // denials of each second
@@ -72,8 +76,8 @@ const (
 
 // add adds a frame.
 func (v *topView) add(f *wire.Live) error {
-	if len(v.frames) > 0 && v.last().StartedMS != f.StartedMS {
-		v.frames = nil // the server has restarted
+	if len(v.frames) > 0 && (v.last().StartedMS != f.StartedMS || v.last().Counted != f.Counted) {
+		v.frames = nil // the server has restarted, or other servers are added
 	}
 	for _, r := range f.Rules {
 		if len(r.Totals) != len(f.Figures) {
@@ -143,6 +147,10 @@ func (v *topView) press(key string) bool {
 		v.filter, v.filtering = "", true
 	case "k":
 		v.unmasked = !v.unmasked
+	case "h":
+		v.heavy = !v.heavy
+	case "a":
+		v.alone = !v.alone
 	case "p", " ":
 		v.paused = !v.paused
 	}
@@ -197,6 +205,18 @@ func sum(rule string, wanted func(figure string) bool) func(*wire.Live) (uint64,
 	}
 }
 
+// unitsOf returns a reader of the units that requests of a rule wanted.
+func unitsOf(rule string) func(*wire.Live) (uint64, bool) {
+	return func(f *wire.Live) (uint64, bool) {
+		for i := range f.Rules {
+			if f.Rules[i].Rule == rule {
+				return f.Rules[i].Units, true
+			}
+		}
+		return 0, false
+	}
+}
+
 // only wants one figure.
 func only(name string) func(string) bool { return func(figure string) bool { return figure == name } }
 
@@ -212,6 +232,7 @@ func (v *topView) rules() (rules []topRule) {
 		r := topRule{
 			name: l.Rule, state: "-", pressure: l.Pressure, denied: v.per(denied),
 			demand: v.per(sum(l.Rule, func(figure string) bool { return figure != "candidate_denied" })),
+			units:  v.per(unitsOf(l.Rule)),
 			shadow: v.per(sum(l.Rule, only("shadow_denied"))), tried: v.per(sum(l.Rule, only("candidate_denied"))),
 		}
 		r.total, _ = denied(f)
@@ -244,7 +265,7 @@ func (v *topView) lines(width, height int) []topLine {
 		state = "paused"
 	}
 	all := []topLine{
-		{fmt.Sprintf("sluice top  %s  %s, up %s  %s", v.server, f.Version, short(f.AtMS-f.StartedMS), state), bold},
+		{fmt.Sprintf("sluice top  %s%s  %s, up %s  %s", v.server, servers(f), f.Version, short(f.AtMS-f.StartedMS), state), bold},
 		v.answer(f, rules),
 		{},
 	}
@@ -253,7 +274,14 @@ func (v *topView) lines(width, height int) []topLine {
 			all = append(all, topLine{printable(n), red})
 		}
 	}
+	all = append(all, serverLines(f)...)
 	ruleLines, keyLines := v.ruleLines(rules, width), v.keyLines(f, width)
+	switch heavy := v.heavyLines(f, width); {
+	case height == 0:
+		keyLines = append(append(keyLines, topLine{}), heavy...)
+	case v.heavy:
+		keyLines = heavy
+	}
 	if height > 0 {
 		room := height - len(all) - 2 // an empty line, and the last line
 		most := max(room-len(keyLines), (room+1)/2, 2)
@@ -281,7 +309,41 @@ func (v *topView) help() string {
 	case v.filter != "":
 		return "rules with " + v.filter + "; esc shows all   / filter  s sort  q quit"
 	}
-	return fmt.Sprintf("q quit  ↑↓ select  ⏎ rule  esc all  s sort: %s  / filter  k keys  p pause", topOrders[v.order].name)
+	return fmt.Sprintf("q quit  ↑↓⏎ rule  esc  s sort: %s  / find  k keys  h heavy  a one  p pause", topOrders[v.order].name)
+}
+
+// servers returns whose numbers the frame has, if there are several servers.
+func servers(f *wire.Live) string {
+	switch n := len(f.Servers); {
+	case n < 2:
+		return ""
+	case f.Counted == "":
+		return fmt.Sprintf(" (1 of %d servers)", n)
+	default:
+		return fmt.Sprintf(" and %d more", n-1)
+	}
+}
+
+// serverLines returns what is wrong with other servers.
+func serverLines(f *wire.Live) (lines []topLine) {
+	if f.ServersUnknown != "" {
+		lines = append(lines, topLine{"the other servers are as they were: " + printable(f.ServersUnknown), red})
+	}
+	for i := range f.Servers {
+		s := &f.Servers[i]
+		name := printable(s.Name + " " + s.Admin)
+		switch {
+		case s.State == wire.ServerSilent:
+			lines = append(lines, topLine{fmt.Sprintf("%s: no answer for %s", name, short(s.SeenMS)), red})
+		case s.State == wire.ServerWaiting:
+			lines = append(lines, topLine{name + ": waiting for its answer", faint})
+		case s.NotReady != "":
+			lines = append(lines, topLine{name + ": not ready: " + printable(s.NotReady), red})
+		case s.OtherRules:
+			lines = append(lines, topLine{name + ": it has other rules", red})
+		}
+	}
+	return lines
 }
 
 // answer returns the line that says who is limited.
@@ -322,16 +384,27 @@ const mostTexts = 3
 func (v *topView) ruleLines(rules []topRule, width int) []topLine {
 	const fixed = 51 // the columns beside the name and the sparkline
 	name := min(max(12, width-fixed-20), 40)
-	format := fmt.Sprintf("%%-%ds  %%-9s %%9s %%9s %%6s %%8s  %%s", name)
-	lines := []topLine{{fmt.Sprintf(format, "RULE", "STATE", "REQUESTS", "DENIED", "SHARE", "PRESSURE", "DENIED, LAST MINUTE"), bold}}
+	inUnits := width >= 110 && slices.ContainsFunc(rules, func(r topRule) bool { return unitsDiffer(&r) })
+	format, spark := fmt.Sprintf("%%-%ds  %%-9s %%9s %%9s %%6s %%8s%%10s  %%s", name), width-name-fixed
+	head := ""
+	if inUnits {
+		head, spark = "UNITS", spark-10
+	} else {
+		format = strings.Replace(format, "%10s", "%s", 1)
+	}
+	lines := []topLine{{fmt.Sprintf(format, "RULE", "STATE", "REQUESTS", "DENIED", "SHARE", "PRESSURE", head, "DENIED, LAST MINUTE"), bold}}
 	for i := range rules {
 		r := &rules[i]
 		pressure := asPercent(r.pressure)
 		if r.name == noRule {
 			pressure = "-"
 		}
-		l := topLine{text: fmt.Sprintf(format, fit(title(r.name), name), r.state, rate(r.demand)+"/s", rate(r.denied)+"/s", share(r), pressure,
-			sparkline(r.minute, min(60, width-name-fixed)))}
+		units := ""
+		if inUnits && unitsDiffer(r) {
+			units = compact(int64(r.units)) + "/s"
+		}
+		l := topLine{text: fmt.Sprintf(format, fit(title(r.name), name), r.state, rate(r.demand)+"/s", rate(r.denied)+"/s", share(r), pressure, units,
+			sparkline(r.minute, min(60, spark)))}
 		switch {
 		case r.name == v.selected:
 			l.style = inverted
@@ -339,6 +412,27 @@ func (v *topView) ruleLines(rules []topRule, width int) []topLine {
 			l.style = red
 		}
 		lines = append(lines, l)
+	}
+	return lines
+}
+
+// unitsDiffer reports whether the requests of a rule do not all cost one unit.
+func unitsDiffer(r *topRule) bool { return r.units > 0 && math.Abs(r.units-r.demand) > r.demand/50 }
+
+// heavyLines returns the table of the keys with the most requests that pass.
+func (v *topView) heavyLines(f *wire.Live, width int) []topLine {
+	const format = "%-16s %-20s %22s %6s"
+	lines := []topLine{{fmt.Sprintf(format, "HEAVIEST KEY", "RULE", fmt.Sprintf("1 IN %d COUNTED", f.Sampled), "SINCE"), bold}}
+	for i := range f.Heavy {
+		k := &f.Heavy[i]
+		text := v.keys[k.Rule+"\x00"+k.Digest]
+		if text == "" || !v.unmasked {
+			text = printable(k.Digest)
+		}
+		lines = append(lines, topLine{text: fmt.Sprintf(format, fit(text, 16), fit(printable(k.Rule), 20), fmt.Sprintf("%d±%d", k.Requests, k.Within), short(k.FirstMS))})
+	}
+	if len(f.Heavy) == 0 {
+		lines[0] = topLine{fmt.Sprintf("too few requests to estimate the heaviest keys: of allowed ones, one in %d is counted", f.Sampled), faint}
 	}
 	return lines
 }

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -43,6 +44,7 @@ type Decisions struct {
 	fingerprint func(sluice.Key) string
 	denials     *telemetry.Denials
 	denied      *live.DeniedKeys
+	allowed     *live.AllowedKeys
 	history     *live.History
 	access      *accesslog.Log  // nil without one
 	file        *logfile.File   // of access
@@ -58,6 +60,7 @@ func Open(o Options) (*Decisions, error) {
 	}
 	d.fingerprint = fingerprints.Fingerprint
 	d.denials, d.denied = telemetry.NewDenials(o.Logger, o.Log.Sample, d.fingerprint), live.NewDeniedKeys(d.fingerprint)
+	d.allowed = live.NewAllowedKeys(d.fingerprint)
 	d.history = live.NewHistory(o.Metrics.Totals, time.Now())
 	o.Metrics.Counter("sluice_denials_without_key_total", "Denials whose keys are not listed, because too many rules denied requests at once.",
 		func() float64 { return float64(d.denied.Uncounted()) })
@@ -98,6 +101,7 @@ func (d *Decisions) At(edge telemetry.Edge) func(r *http.Request, v *policy.Verd
 		d.metrics.Observe(edge, v, took)
 		d.denials.Observe(edge, v)
 		d.denied.Observe(v)
+		d.allowed.Observe(v)
 		if d.tracer != nil && r != nil {
 			tracing.Decided(r, v, took)
 		}
@@ -150,21 +154,49 @@ func (d *Decisions) DeniedKeys(p *policy.Policy, rule string, most int, latest b
 		list = d.denied.Latest
 	}
 	keys, more := list(rule, most)
-	listed, now := make([]wire.DeniedKey, len(keys)), time.Now()
-	for i := range keys {
-		listed[i] = deniedKey(&keys[i], p, now)
-	}
-	return listed, more
+	return deniedKeys(keys, p), more
 }
 
-// SummarizeDenied returns up to most keys of a rule that were denied most, and for each rule the most denials that another key may have.
-func (d *Decisions) SummarizeDenied(p *policy.Policy, rule string, most int) (listed []wire.DeniedKey, missed map[string]uint64) {
-	keys, missed := d.denied.Summary(rule, most)
+// Summary has the keys of a rule with the most denials, or with the most requests of the sample of allowed ones; and for each rule the
+// most that another key may have.
+type Summary struct {
+	Keys   []wire.DeniedKey
+	Missed map[string]uint64
+}
+
+// Summarize returns up to most keys of a rule that were denied most, and that were allowed most.
+func (d *Decisions) Summarize(p *policy.Policy, rule string, most int) (denied, allowed Summary) {
+	summarize := func(keys []live.DeniedKey, missed map[string]uint64) Summary {
+		return Summary{deniedKeys(keys, p), missed}
+	}
+	return summarize(d.denied.Summary(rule, most)), summarize(d.allowed.Summary(rule, most))
+}
+
+// HeavyKeys estimates the requests of keys of the sample, and returns up to most of them, the heaviest first. Keys that are in the sample
+// too rarely for an estimate are left out.
+func HeavyKeys(keys []wire.DeniedKey, most int) []wire.HeavyKey {
+	heavy := []wire.HeavyKey{}
+	for i := range keys {
+		k := &keys[i]
+		requests, within := live.Estimate(k.Denials, k.Error)
+		if requests > within {
+			heavy = append(heavy, wire.HeavyKey{Rule: k.Rule, Digest: k.Digest, Requests: requests, Within: within, FirstMS: k.FirstMS, LastMS: k.LastMS})
+		}
+	}
+	slices.SortStableFunc(heavy, func(a, b wire.HeavyKey) int { return cmp.Compare(b.Requests, a.Requests) })
+	return heavy[:min(most, len(heavy))]
+}
+
+// Sampled is how many allowed requests the sample has one of.
+const Sampled = live.Sampled
+
+// deniedKeys returns keys as the API has them.
+func deniedKeys(keys []live.DeniedKey, p *policy.Policy) []wire.DeniedKey {
 	listed, now := make([]wire.DeniedKey, len(keys)), time.Now()
 	for i := range keys {
 		listed[i] = deniedKey(&keys[i], p, now)
 	}
-	return listed, missed
+	return listed
 }
 
 // deniedKey returns a key that was denied as the API has it.

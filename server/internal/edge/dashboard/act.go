@@ -23,37 +23,52 @@ type keyOfRule struct {
 	Key  []string `json:"key"`
 }
 
-// passing is an override of a key that lets all its requests pass for an hour.
-type passing struct {
-	keyOfRule
-
-	Unlimited bool   `json:"unlimited"`
-	ForMS     int64  `json:"for_ms"`
-	Note      string `json:"note"`
+// numbers are what an operator gives a key, as in /v1/overrides.
+type numbers struct {
+	Limit     json.RawMessage `json:"limit,omitempty"`
+	Limits    json.RawMessage `json:"limits,omitempty"`
+	Unlimited bool            `json:"unlimited,omitempty"`
+	Deny      bool            `json:"deny,omitempty"`
+	ForMS     *int64          `json:"for_ms,omitempty"`
+	Until     *time.Time      `json:"until,omitempty"`
+	Note      string          `json:"note,omitempty"`
 }
+
+// maskedOverride and override are the bodies of a call of the page, and of the call of the API that it becomes.
+type (
+	maskedOverride struct {
+		masked
+		numbers
+	}
+	override struct {
+		keyOfRule
+		numbers
+	}
+)
 
 // mostBody bounds the body of a call, in bytes.
 const mostBody = 4 << 10
 
-// find reads which key the caller means.
-func (d *Dashboard) find(w http.ResponseWriter, r *http.Request) (q masked, key []string, p *wire.Problem) {
+// find reads the body of a call, and which key it means: q is a part of the body.
+func (d *Dashboard) find(w http.ResponseWriter, r *http.Request, body any, q *masked) (key []string, p *wire.Problem) {
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostBody))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&q); err != nil || q.Rule == "" || q.Digest == "" {
-		return q, nil, invalid("", "The body does not name a key.", `give {"rule": "…", "digest": "…"}, as GET /v1/live lists them`)
+	if err := decoder.Decode(body); err != nil || q.Rule == "" || q.Digest == "" {
+		return nil, invalid("", "The body does not name a key, or has other fields.", `give {"rule": "…", "digest": "…"}, as GET /v1/live lists them`)
 	}
 	if key = d.o.KeyOf(r.Context(), q.Rule, q.Digest); key == nil {
-		return q, nil, &wire.Problem{
+		return nil, &wire.Problem{
 			Status: http.StatusNotFound, Title: "No such key", Field: "digest",
 			Detail: "The key is not listed any more, its values were too long to be kept, or only another server may show it.", Remedy: "look at the list again, or at the page of the other server",
 		}
 	}
-	return q, key, nil
+	return key, nil
 }
 
 // reveal answers with the values of a key, and records that the caller has seen them.
 func (d *Dashboard) reveal(w http.ResponseWriter, r *http.Request) *wire.Problem {
-	q, key, p := d.find(w, r)
+	var q masked
+	key, p := d.find(w, r, &q, &q)
 	if p != nil {
 		return p
 	}
@@ -64,23 +79,21 @@ func (d *Dashboard) reveal(w http.ResponseWriter, r *http.Request) *wire.Problem
 	return nil
 }
 
-// plain and pass make the bodies of calls.
-func plain(k keyOfRule) any { return k }
-
-func pass(k keyOfRule) any {
-	return passing{keyOfRule: k, Unlimited: true, ForMS: time.Hour.Milliseconds(), Note: "by the page"}
-}
-
 // acting makes a call of the API about a key that the page does not show. The API records the call.
-func (d *Dashboard) acting(method string, call http.Handler, body func(keyOfRule) any) func(http.ResponseWriter, *http.Request) *wire.Problem {
+func (d *Dashboard) acting(method string, call http.Handler) func(http.ResponseWriter, *http.Request) *wire.Problem {
 	return func(w http.ResponseWriter, r *http.Request) *wire.Problem {
-		q, key, p := d.find(w, r)
+		var q maskedOverride
+		var into any = &q.masked
+		if method == http.MethodPut {
+			into = &q
+		}
+		key, p := d.find(w, r, into, &q.masked)
 		if p != nil {
 			return p
 		}
-		text, err := json.Marshal(body(keyOfRule{q.Rule, key}))
+		text, err := json.Marshal(override{keyOfRule{q.Rule, key}, q.numbers})
 		if err != nil {
-			return invalid("digest", "The key cannot be written.", "reset it by its values") // texts are always valid
+			return invalid("", "The call cannot be written.", "make it by the values of the key") // texts are always valid
 		}
 		c := r.Clone(r.Context())
 		c.Method, c.Body, c.ContentLength = method, io.NopCloser(bytes.NewReader(text)), int64(len(text))

@@ -54,9 +54,11 @@ func (d *Dashboard) Calls() map[string]http.Handler {
 		"/v1/rules":   only(http.MethodGet, d.rules),
 		"/v1/history": only(http.MethodGet, d.history),
 		"/ui/reveal":  only(http.MethodPost, d.reveal),
-		"/ui/reset":   only(http.MethodPost, d.acting(http.MethodPost, d.o.Reset, plain)),
-		"/ui/unban":   only(http.MethodPost, d.acting(http.MethodDelete, d.o.Unban, plain)),
-		"/ui/pass":    only(http.MethodPost, d.acting(http.MethodPut, d.o.Override, pass)),
+		"/ui/reset":   only(http.MethodPost, d.acting(http.MethodPost, d.o.Reset)),
+		"/ui/unban":   only(http.MethodPost, d.acting(http.MethodDelete, d.o.Unban)),
+		// An override is set by one path, and removed by the other one.
+		"/ui/override": only(http.MethodPost, d.acting(http.MethodPut, d.o.Override)),
+		"/ui/unset":    only(http.MethodPost, d.acting(http.MethodDelete, d.o.Override)),
 	}
 }
 

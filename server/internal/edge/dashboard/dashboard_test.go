@@ -113,7 +113,10 @@ func TestCallsOfThePage(t *testing.T) {
 		{"POST", "/ui/reveal", key[:9] + strings.Repeat("x", mostBody) + key[9:], 400, "does not name a key"},
 		{"POST", "/ui/reset", key, 200, `{"done":true}`},
 		{"POST", "/ui/unban", key, 200, `{"done":true}`},
-		{"POST", "/ui/pass", key, 200, `{"done":true}`},
+		{"POST", "/ui/override", key[:len(key)-1] + `,"limit":{"rate":"9/m"},"for_ms":5000,"note":"ticket 7"}`, 200, `{"done":true}`},
+		{"POST", "/ui/override", key[:len(key)-1] + `,"key":["192.0.2.2"]}`, 400, "has other fields"},
+		{"POST", "/ui/unset", key, 200, `{"done":true}`},
+		{"POST", "/ui/unset", key[:len(key)-1] + `,"deny":true}`, 400, "has other fields"},
 		{"POST", "/ui/unban", "", 400, "does not name a key"},
 	} {
 		w := send(m.mux(), x.method, x.path, x.body)
@@ -129,7 +132,8 @@ func TestCallsOfThePage(t *testing.T) {
 	}
 	want := []string{
 		`POST {"rule":"login","key":["192.0.2.1","\u003cscript\u003e"]}`, `DELETE {"rule":"login","key":["192.0.2.1","\u003cscript\u003e"]}`,
-		`PUT {"rule":"login","key":["192.0.2.1","\u003cscript\u003e"],"unlimited":true,"for_ms":3600000,"note":"by the page"}`,
+		`PUT {"rule":"login","key":["192.0.2.1","\u003cscript\u003e"],"limit":{"rate":"9/m"},"for_ms":5000,"note":"ticket 7"}`,
+		`DELETE {"rule":"login","key":["192.0.2.1","\u003cscript\u003e"]}`,
 	}
 	if !slices.Equal(m.acted, want) {
 		t.Errorf("the calls of the API are %q, want %q", m.acted, want)

@@ -23,13 +23,18 @@ type Part struct {
 	Share float64
 	// RulesSum is equal on servers with equal rules.
 	RulesSum string
-	// Counters replace Keys.
-	Counters []Key
-	// Missed is the most denials that a key of a rule may have that is not in Counters.
+	// Denied and Allowed have more keys than Live.
+	Denied, Allowed Table
+}
+
+// Table has counted keys of a server: of denials, or of a sample of requests.
+type Table struct {
+	Keys []Key
+	// Missed is the most that a key of a rule may have that is not in Keys.
 	Missed map[string]uint64
 }
 
-// Key is a key that was denied, without its values.
+// Key is a key of a rule, without its values.
 type Key struct {
 	wire.DeniedKey
 
@@ -44,7 +49,7 @@ func (s *Part) Sound() bool {
 			return false
 		}
 	}
-	return len(s.Rules) <= MostRules && len(s.Counters) <= MostKeys && len(s.Hybrid) <= MostRules
+	return len(s.Rules) <= MostRules && len(s.Denied.Keys) <= MostKeys && len(s.Allowed.Keys) <= MostKeys && len(s.Hybrid) <= MostRules
 }
 
 // Add adds the numbers of another server to a frame, except its keys.
@@ -66,6 +71,7 @@ func addRules(l *wire.Live, p *Part) {
 			l.Rules = append(l.Rules, wire.LiveRule{Rule: r.Rule, Totals: make([]uint64, len(l.Figures))})
 		}
 		l.Rules[i].Pressure += r.Pressure * p.Share
+		l.Rules[i].Units += r.Units
 		for f, name := range p.Figures {
 			if j := slices.Index(l.Figures, name); j >= 0 {
 				l.Rules[i].Totals[j] += r.Totals[f]
@@ -92,22 +98,22 @@ func addHybrid(l *wire.Live, p *Part) {
 	}
 }
 
-// Keys adds the counters of servers, of this one first. A server that does not list a key may have counted as many denials as it can
+// Keys adds the tables of servers, of this one first. A server that does not list a key may have counted as many denials as it can
 // have missed, so these are in the error.
-func Keys(parts []*Part) []wire.DeniedKey {
+func Keys(tables []*Table) []wire.DeniedKey {
 	type merged struct {
 		wire.DeniedKey
 
-		in []bool // by part
+		in []bool // by table
 	}
 	at := map[string]*merged{}
 	var all []*merged
-	for p, part := range parts {
-		for _, k := range part.Counters {
+	for p, table := range tables {
+		for _, k := range table.Keys {
 			id := k.Rule + " " + k.ID
 			m := at[id]
 			if m == nil {
-				m = &merged{k.DeniedKey, make([]bool, len(parts))}
+				m = &merged{k.DeniedKey, make([]bool, len(tables))}
 				m.Denials, m.Error = 0, 0
 				at[id], all = m, append(all, m)
 			}
@@ -125,7 +131,7 @@ func Keys(parts []*Part) []wire.DeniedKey {
 	keys := make([]wire.DeniedKey, len(all))
 	for i, m := range all {
 		for p, in := range m.in {
-			if n := parts[p].Missed[m.Rule]; !in {
+			if n := tables[p].Missed[m.Rule]; !in {
 				m.Denials, m.Error = m.Denials+n, m.Error+n
 			}
 		}

@@ -18,7 +18,7 @@ func TestMergedDenialsAreBracketed(t *testing.T) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 76))
 		exact := map[string]uint64{}
-		var parts []*Part
+		var parts []*Table
 		for range 1 + r.IntN(5) {
 			d := live.NewDeniedKeys(func(k sluice.Key) string { return k.Text() })
 			zipf := rand.NewZipf(r, 1.05+r.Float64(), 1, uint64(1+r.IntN(3000)))
@@ -28,9 +28,9 @@ func TestMergedDenialsAreBracketed(t *testing.T) {
 				exact[rule+" "+key]++
 			}
 			keys, missed := d.Summary("", 1+r.IntN(MostKeys))
-			part := &Part{Missed: missed}
+			part := &Table{Missed: missed}
 			for _, k := range keys {
-				part.Counters = append(part.Counters, Key{wire.DeniedKey{Rule: k.Rule, Digest: k.Digest, Denials: k.Denials, Error: k.Error}, k.Digest})
+				part.Keys = append(part.Keys, Key{wire.DeniedKey{Rule: k.Rule, Digest: k.Digest, Denials: k.Denials, Error: k.Error}, k.Digest})
 			}
 			parts = append(parts, part)
 		}
@@ -122,10 +122,11 @@ func TestUnsoundAnswersAreNotAdded(t *testing.T) {
 	for _, s := range []*Part{
 		{Live: wire.Live{Figures: []string{"a"}, Rules: []wire.LiveRule{{Totals: []uint64{1, 2}}}}},
 		{Live: wire.Live{Rules: make([]wire.LiveRule, MostRules+1)}},
-		{Counters: make([]Key, MostKeys+1)},
+		{Denied: Table{Keys: make([]Key, MostKeys+1)}},
+		{Allowed: Table{Keys: make([]Key, MostKeys+1)}},
 	} {
 		if s.Sound() {
-			t.Errorf("an unsound answer is added: %d rules, %d keys", len(s.Rules), len(s.Counters))
+			t.Errorf("an unsound answer is added: %d rules, %d keys", len(s.Rules), len(s.Denied.Keys))
 		}
 	}
 }

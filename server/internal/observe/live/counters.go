@@ -6,8 +6,12 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// mostCounters is the number of keys that are counted for a rule in a window.
-const mostCounters = 512
+const (
+	// mostCounters is the number of denied keys that are counted for a rule in a window.
+	mostCounters = 512
+	// mostAllowed is the number of allowed keys.
+	mostAllowed = 128
+)
 
 // keyID identifies a key of a rule: by the key, or by its digest if its text is too long to be kept.
 type keyID struct {
@@ -22,17 +26,18 @@ type counter struct {
 	at int // in the heap
 }
 
-// counters count the keys of a rule that are denied most in a window, by the algorithm Space-Saving of Metwally, Agrawal and
+// counters count the keys of a rule that are denied most in a window, up to most, by the algorithm Space-Saving of Metwally, Agrawal and
 // El Abbadi (2005). A key without a counter takes the counter of the key with the fewest denials, and its count as the error.
 // So a key with more than one of 512 denials has a counter, and no count is too low.
 type counters struct {
+	most  int
 	byKey map[keyID]*counter
 	least []*counter // a heap: the fewest denials first; of equal counts, the oldest denial
 }
 
 // missed is the most denials that a key without a counter may have.
 func (c *counters) missed() uint64 {
-	if len(c.least) < mostCounters {
+	if len(c.least) < c.most {
 		return 0
 	}
 	return c.least[0].Denials
@@ -43,7 +48,7 @@ func (c *counters) count(id keyID, now time.Time, keep func(keyID) keyID) *count
 	k := c.byKey[id]
 	switch {
 	case k != nil:
-	case len(c.least) < mostCounters:
+	case len(c.least) < c.most:
 		if c.byKey == nil {
 			c.byKey = map[keyID]*counter{}
 		}

@@ -30,6 +30,7 @@ const (
 type DeniedKeys struct {
 	fingerprint func(sluice.Key) string
 	now         func() time.Time
+	most        int // counters of a rule in a window
 	uncounted   atomic.Uint64
 
 	rules atomic.Pointer[map[string]*denying] // never changed, but replaced
@@ -63,7 +64,7 @@ type DeniedKey struct {
 
 // NewDeniedKeys returns an empty DeniedKeys.
 func NewDeniedKeys(fingerprint func(sluice.Key) string) *DeniedKeys {
-	d := &DeniedKeys{fingerprint: fingerprint, now: time.Now}
+	d := &DeniedKeys{fingerprint: fingerprint, now: time.Now, most: mostCounters}
 	d.rules.Store(&map[string]*denying{})
 	return d
 }
@@ -111,9 +112,9 @@ func (r *denying) turn(now time.Time) {
 	case age < window:
 		return
 	case age < 2*window:
-		r.early, r.now, r.began = r.now, counters{}, r.began.Add(window)
+		r.early, r.now, r.began = r.now, counters{most: r.now.most}, r.began.Add(window)
 	default:
-		r.early, r.now, r.began = counters{}, counters{}, now
+		r.early, r.now, r.began = counters{most: r.now.most}, counters{most: r.now.most}, now
 	}
 }
 
@@ -131,7 +132,7 @@ func (d *DeniedKeys) of(rule string, now time.Time) *denying {
 	if len(rules) == mostDenying && !drop(rules, now.Add(-quiet)) {
 		return nil
 	}
-	r := &denying{began: now, last: now}
+	r := &denying{began: now, last: now, now: counters{most: d.most}, early: counters{most: d.most}}
 	rules[rule] = r
 	d.rules.Store(&rules)
 	return r

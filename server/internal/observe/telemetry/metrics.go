@@ -25,6 +25,7 @@ type Metrics struct {
 	candidates *prometheus.CounterVec
 	overflow   *prometheus.CounterVec
 	degraded   *prometheus.CounterVec
+	units      *prometheus.CounterVec
 	upstream   *prometheus.CounterVec
 	client     *prometheus.CounterVec
 	models     *prometheus.CounterVec
@@ -43,6 +44,7 @@ type series struct {
 	candidates *[2]prometheus.Counter
 	overflow   prometheus.Counter
 	degraded   prometheus.Counter
+	units      prometheus.Counter
 }
 
 // ruleSeries are the metrics of all rules. Rules of an earlier policy that still decide are found by name.
@@ -73,6 +75,8 @@ func NewMetrics(version string) *Metrics {
 		"Requests whose key shared its budget with others, because the store was full.", "rule")
 	m.degraded = counters("sluice_degraded_decisions_total",
 		"Requests that the rule's on_store_error decided about, because the store did not.", "rule", "on_store_error")
+	m.units = counters("sluice_requested_units_total",
+		"Units that requests of a rule wanted, allowed or not: their costs, as far as they are known before the request.", "rule")
 	m.client = counters("sluice_client_failures_total",
 		"Requests whose clients broke them off or sent them wrongly, by what went wrong.", "problem")
 	m.upstream = counters("sluice_upstream_failures_total",
@@ -102,7 +106,9 @@ func NewMetrics(version string) *Metrics {
 }
 
 func (m *Metrics) series(rule, fallback string) *series {
-	s := &series{overflow: m.overflow.WithLabelValues(rule), degraded: m.degraded.WithLabelValues(rule, fallback)}
+	s := &series{
+		overflow: m.overflow.WithLabelValues(rule), degraded: m.degraded.WithLabelValues(rule, fallback), units: m.units.WithLabelValues(rule),
+	}
 	for o, name := range outcomeNames {
 		s.outcomes[o] = m.decisions.WithLabelValues(rule, name)
 	}
@@ -129,7 +135,7 @@ func (m *Metrics) SetRules(rules []*policy.Rule) {
 	}
 	for name := range before.byName {
 		if next.byName[name] == nil {
-			for _, vec := range []*prometheus.CounterVec{m.decisions, m.candidates, m.overflow, m.degraded} {
+			for _, vec := range []*prometheus.CounterVec{m.decisions, m.candidates, m.overflow, m.degraded, m.units} {
 				vec.DeletePartialMatch(prometheus.Labels{"rule": name})
 			}
 		}
@@ -168,6 +174,7 @@ func (m *Metrics) Observe(e Edge, v *policy.Verdict, took time.Duration) {
 		}
 		s := m.of(rule)
 		s.outcomes[outcomeOf(v, rest[:n])].Inc()
+		s.units.Add(float64(rest[0].Request.Cost))
 		if asked, answer := candidatesOf(v, rest[:n]); asked && s.candidates != nil {
 			s.candidates[answer].Inc()
 		}

@@ -29,6 +29,17 @@ func (t *Totals) Demand() (sum uint64) {
 	return sum
 }
 
+// Units returns the units that requests of a rule wanted.
+func (m *Metrics) Units(rule string) uint64 {
+	if s := m.rules.Load().byName[rule]; s != nil {
+		var read dto.Metric
+		if s.units.Write(&read) == nil { // a counter can always be written
+			return uint64(read.GetCounter().GetValue())
+		}
+	}
+	return 0
+}
+
 // Totals visits the rules that SetRules got, in no order, and the requests that no rule matched, as a rule of the name
 // "(none)". These are the numbers of the metrics. The visitor must not keep t.
 func (m *Metrics) Totals(visit func(rule string, t *Totals)) {

@@ -1,5 +1,6 @@
 // The page: what is limited now. It shows the frames that the server sends each second.
 import * as chart from "./chart.js";
+import { listen as listenToOverrides } from "./override.js";
 import * as server from "./server.js";
 import { renderExplained, renderFrame, renderLegend, renderWords } from "./view.js";
 import { $, clock, make, set } from "./words.js";
@@ -8,14 +9,14 @@ const ranges = { "15m": { name: "15 min", minutes: 15, span: "hour" }, "1h": { n
 const silence = 2500; // without a frame for so long, the server counts as gone
 
 // state is what the page shows. The view is in the address, so that a link keeps it.
-export const state = { view: { rule: "", range: "15m", paused: false }, frame: null, frames: [], words: null, revealed: new Map(), rates: new Map() };
+export const state = { view: { rule: "", range: "15m", paused: false, servers: "all" }, frame: null, frames: [], words: null, revealed: new Map(), rates: new Map() };
 let failed = ""; // the error of the last button, for a few seconds
 let seen = 0, stopped = null, historyAt = 0;
 let access = "granted"; // asked: for the token; refused: by the user, who gives none
 
 function readAddress() {
   const given = new URLSearchParams(location.hash.slice(1));
-  state.view = { rule: given.get("rule") || "", range: ranges[given.get("range")] ? given.get("range") : "15m", paused: given.get("paused") === "1" };
+  state.view = { rule: given.get("rule") || "", range: ranges[given.get("range")] ? given.get("range") : "15m", paused: given.get("paused") === "1", servers: given.get("servers") === "this" ? "this" : "all" };
   chart.hidden.clear();
   for (const name of (given.get("hide") || "").split(",")) if (name) chart.hidden.add(name);
 }
@@ -26,10 +27,14 @@ export function look(change) {
   if (v.rule) p.set("rule", v.rule);
   if (v.range !== "15m") p.set("range", v.range);
   if (v.paused) p.set("paused", "1");
+  if (v.servers !== "all") p.set("servers", v.servers);
   if (chart.hidden.size) p.set("hide", [...chart.hidden].join(","));
   history.replaceState(null, "", "#" + p);
   follow();
 }
+
+// shown has the parameters of the view, for calls.
+const shown = () => ({ servers: state.view.servers, ...(state.view.rule ? { rule: state.view.rule } : {}) });
 
 // follow begins a stream of the view, or ends it.
 function follow() {
@@ -38,11 +43,12 @@ function follow() {
   $("pause").setAttribute("aria-pressed", state.view.paused);
   set($("pause"), state.view.paused ? "Continue" : "Pause");
   for (const b of $("ranges").querySelectorAll("button")) b.setAttribute("aria-pressed", b.value === state.view.range);
+  for (const b of $("scope").querySelectorAll("button")) b.setAttribute("aria-pressed", b.value === state.view.servers);
   renderWords(state);
   refreshHistory();
   if (state.view.paused && state.frame) { renderFrame(state); return status(); }
   const mine = stopped = new AbortController();
-  const path = "../v1/live" + (state.view.rule ? "?rule=" + encodeURIComponent(state.view.rule) : "");
+  const path = "../v1/live?" + new URLSearchParams(shown());
   let last = Date.now();
   const watch = setInterval(() => { // a proxy may keep a dead stream open
     if (Date.now() - last > silence) mine.abort("silent");
@@ -63,10 +69,11 @@ function follow() {
 
 function receive(frame) {
   const before = state.frame;
-  if (before && before.started_ms !== frame.started_ms) state.frames = []; // the server has restarted
+  // The numbers begin anew if the server has restarted, or if others are added.
+  if (before && (before.started_ms !== frame.started_ms || before.counted !== frame.counted)) state.frames = [];
   seen = Date.now();
   state.frame = frame;
-  state.frames.push({ at: frame.at_ms, totals: new Map(frame.rules.map((r) => [r.rule, r.totals])), denials: new Map(frame.keys.map((k) => [k.rule + "\0" + k.digest, k.denials])) });
+  state.frames.push({ at: frame.at_ms, units: new Map(frame.rules.map((r) => [r.rule, r.units])), totals: new Map(frame.rules.map((r) => [r.rule, r.totals])), denials: new Map(frame.keys.map((k) => [k.rule + "\0" + k.digest, k.denials])) });
   if (state.frames.length > 61) state.frames.shift();
   trouble(failed);
   if (!state.words || state.words.policy !== frame.policy) refreshWords();
@@ -85,12 +92,12 @@ async function refreshWords() {
 }
 
 async function refreshHistory() {
-  const { rule, range } = state.view;
+  const { rule, range, servers } = state.view;
   historyAt = state.frame ? state.frame.at_ms : 0;
   try {
-    const query = new URLSearchParams({ span: ranges[range].span, ...(rule ? { rule } : {}) });
+    const query = new URLSearchParams({ span: ranges[range].span, ...shown() });
     const h = await server.call("../v1/history?" + query);
-    if (rule !== state.view.rule || range !== state.view.range) return;
+    if (rule !== state.view.rule || range !== state.view.range || servers !== state.view.servers) return;
     chart.show(h, ranges[range].minutes, state.frame ? state.frame.at_ms : h.end_ms);
     renderLegend(state);
   } catch { /* the stream shows that the server is gone */ }
@@ -136,9 +143,9 @@ async function signIn() {
 }
 
 // act makes a call about a key, and reports an error.
-export async function act(path, key) {
+export async function act(path, key, more) {
   try {
-    return await server.call(path, { rule: key.rule, digest: key.digest });
+    return await server.call(path, { rule: key.rule, digest: key.digest, ...more });
   } catch (e) {
     failed = e.message;
     trouble(failed);
@@ -169,6 +176,7 @@ for (const [value, r] of Object.entries(ranges)) {
   b.addEventListener("click", () => look({ range: value }));
   $("ranges").append(b);
 }
+for (const b of $("scope").querySelectorAll("button")) b.addEventListener("click", () => look({ servers: b.value }));
 $("no").addEventListener("click", () => $("question-dialog").close("no"));
 $("pause").addEventListener("click", () => look({ paused: !state.view.paused }));
 $("all").addEventListener("click", () => look({ rule: "" }));
@@ -177,5 +185,6 @@ $("explain").addEventListener("submit", explain);
 addEventListener("hashchange", () => { readAddress(); follow(); });
 setInterval(status, 250);
 chart.listen();
+listenToOverrides();
 readAddress();
 follow();

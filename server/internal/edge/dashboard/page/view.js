@@ -1,6 +1,7 @@
 // What the page shows of a frame.
 import * as chart from "./chart.js";
 import { act, ask, look, state } from "./main.js";
+import { override } from "./override.js";
 import { $, ago, bytes, clock, draw, keep, make, names, number, percent, rate, row, set, time } from "./words.js";
 
 const none = "(none)"; // the name of the requests that no rule matched
@@ -24,6 +25,7 @@ function figuresOf(f) {
   return f.rules.map((r) => ({
     ...r,
     demand: per((s) => demand(s.totals.get(r.rule), f.figures)),
+    perUnit: per((s) => s.units.get(r.rule)),
     denied: per((s) => s.totals.get(r.rule)?.[denied]),
     all: r.totals[denied],
     minute: state.frames.slice(1).map((s, i) => Math.max(0, (s.totals.get(r.rule)?.[denied] ?? 0) - (state.frames[i].totals.get(r.rule)?.[denied] ?? 0))),
@@ -42,6 +44,8 @@ export function renderFrame() {
   renderStore(f);
   renderReloads(f);
   renderHybrid(f);
+  renderHeavy(f);
+  renderServers(f);
 }
 
 // renderSummary answers the first questions: who is limited, by what, and is it us?
@@ -49,6 +53,10 @@ function renderSummary(f, rules) {
   const limiting = rules.filter((r) => r.denied > 0).sort((a, b) => b.denied - a.denied);
   const ill = f.notes.filter((n) => n !== "store: ok");
   if (f.not_ready) ill.unshift("not ready: " + f.not_ready);
+  const servers = f.servers || [], silent = servers.filter((s) => s.state === "silent");
+  if (silent.length) ill.unshift(`${silent.length} of ${servers.length} servers ${silent.length > 1 ? "do" : "does"} not answer: ${silent.map((s) => s.name + " " + s.admin).join(", ")}.`);
+  const others = servers.filter((s) => s.other_rules);
+  if (others.length) ill.push(`${others.length} of ${servers.length} servers ${others.length > 1 ? "have" : "has"} other rules than this one: ${others.map((s) => s.name + " " + s.admin).join(", ")}.`);
   const failing = rules.reduce((a, r) => a + r.errors, 0);
   if (failing) ill.unshift(`The store failed for ${rate(failing)} requests.`);
   const s = $("summary"), would = [];
@@ -70,7 +78,7 @@ function renderSummary(f, rules) {
   if (would.length) text += " Not enforced: " + would.slice(0, 3).join("; ") + ".";
   set($("answer"), text);
   keep($("notes"), ill, (n) => n, () => make("li"), (e, n) => set(e, n));
-  set($("server"), `${f.version} · up ${time(f.at_ms - f.started_ms)} · ${f.rules.length + (f.more_rules || 0) - 1} rules`);
+  set($("server"), `${servers.length > 1 ? (state.view.servers === "all" ? `sum of ${servers.filter((s) => s.state !== "waiting").length} servers` : `1 of ${servers.length} servers`) + " · " : ""}${f.version} · up ${time(f.at_ms - f.started_ms)} · ${f.rules.length + (f.more_rules || 0) - 1} rules`);
 }
 
 export function renderWords() {
@@ -98,14 +106,16 @@ function renderRules(f, rules) {
     const open = make("button", { type: "button", className: "link", textContent: title(r.rule) });
     open.addEventListener("click", () => { look({ rule: r.rule }); $("chart-title").scrollIntoView({ block: "nearest" }); });
     return row($("rules"), make("span", null, open, make("span", { className: "words" })), make("span", { className: "chip" }),
-      make("span"), make("span"), make("span"), draw("svg", { class: "spark", viewBox: "0 0 112 22", role: "img" }), make("span", null, make("meter", { min: 0, max: 1, low: 0.8, high: 1, optimum: 0 }), make("span", { className: "words" })), make("span"));
+      make("span", null, make("span"), make("span", { className: "words" })), make("span"), make("span"), draw("svg", { class: "spark", viewBox: "0 0 112 22", role: "img" }), make("span", null, make("meter", { min: 0, max: 1, low: 0.8, high: 1, optimum: 0 }), make("span", { className: "words" })), make("span"));
   }, (e, r) => {
     const [name, state_, demand, denied, share, minute, pressure, all] = [...e.cells].map((c) => c.firstElementChild), w = words.get(r.rule);
     e.setAttribute("aria-current", r.rule === state.view.rule);
     set(name.lastElementChild, w ? w.words.filter(([about]) => about === "each" || about === "all" || about === "may" || about === "limits").map(([about, text]) => about === "all" ? text : about + " " + text).join(", ") : r.rule === none ? "requests that no rule matches" : "");
     set(state_, w ? w.state : "–");
     state_.className = "chip " + (w ? w.state : "");
-    set(demand, rate(r.demand));
+    const units = r.perUnit && Math.abs(r.perUnit - r.demand) > r.demand / 50 ? rate(r.perUnit).replace("/s", " units/s") : "";
+    set(demand.firstElementChild, rate(r.demand));
+    set(demand.lastElementChild, units);
     set(denied, rate(r.denied));
     denied.className = r.denied ? "hot" : "";
     set(share, percent(r.denied, r.demand));
@@ -155,11 +165,16 @@ function button(name, path, question, k) {
 }
 
 const reset = (k) => button("Reset", "reset", "Forget what this key has used, and its bans?", k);
-const pass = (k) => button("Let pass", "pass", "Let all requests of this key pass for an hour?", k);
 const unban = (k) => button("Unban", "unban", "Lift the ban of this key?", k);
 
+function overrideButton(k) {
+  const b = make("button", { type: "button", textContent: "Override…", "aria-label": `Override the limit of key ${k.digest} of rule ${k.rule}` });
+  b.addEventListener("click", () => override(k));
+  return b;
+}
+
 function renderKeys(f) {
-  keep($("keys").tBodies[0], f.keys, idOf, (k) => row($("keys"), keyCell(k), ...Array.from({ length: 8 }, () => make("span")), make("span", { className: "acts" }, unban(k), reset(k), pass(k))), (e, k) => {
+  keep($("keys").tBodies[0], f.keys, idOf, (k) => row($("keys"), keyCell(k), ...Array.from({ length: 8 }, () => make("span")), make("span", { className: "acts" }, unban(k), reset(k), overrideButton(k))), (e, k) => {
     const [key, rule, denied, now, since, last, why, left, passes, acts] = [...e.cells].map((c) => c.firstElementChild), n = k.now;
     fillKey(key, k);
     set(rule, k.rule);
@@ -219,6 +234,34 @@ function renderHybrid(f) {
   keep($("hybrid").tBodies[0], f.hybrid, (h) => h.limit, (h) => row($("hybrid"), make("span", null, h.limit, make("span", { className: "words", textContent: h.bound })), ...Array.from({ length: 6 }, () => make("span"))), (e, h) => {
     const values = [number(h.keys), number(h.escrow), number(h.unspent), number(h.over), number(h.under), h.last_sync_ms === undefined ? "never" : ago(h.last_sync_ms)];
     values.forEach((v, i) => set(e.cells[i + 1].firstElementChild, v));
+  });
+}
+
+function renderHeavy(f) {
+  set($("heavy-note"), f.heavy.length ? `Of allowed requests, one in ${f.sampled} is counted, at random: so the numbers are estimates, of this half hour and the one before.`
+    : `Too few requests yet: of allowed ones, one in ${f.sampled} is counted, at random.`);
+  $("heavy").hidden = !f.heavy.length;
+  keep($("heavy").tBodies[0], f.heavy, idOf, (k) => row($("heavy"), keyCell(k), ...Array.from({ length: 4 }, () => make("span")), make("span", { className: "acts" }, overrideButton(k))), (e, k) => {
+    fillKey(e.cells[0].firstElementChild, k);
+    [k.rule, `${number(k.requests)} ± ${number(k.within)}`, ago(k.first_ms), ago(k.last_ms)].forEach((v, i) => set(e.cells[i + 1].firstElementChild, v));
+  });
+}
+
+// renderServers lists the servers that share the store. What they say of themselves is text: nothing links to it.
+function renderServers(f) {
+  const servers = f.servers || [], words = { this: "this one", answers: "answers", waiting: "waiting…" };
+  $("servers-section").hidden = $("scope").hidden = servers.length < 2 && !f.servers_unknown;
+  set($("servers-note"), f.servers_unknown ? `The list is as it was: ${f.servers_unknown}.` : f.more_servers ? "More servers are not listed." : "");
+  keep($("servers").tBodies[0], servers, (s) => s.name + s.admin + s.started_ms, (s) => row($("servers"), make("span", null, s.name, make("span", { className: "words" })), make("span", { className: "chip" }), ...Array.from({ length: 4 }, () => make("span"))), (e, s) => {
+    const [name, state_, store, up, version, notes] = [...e.cells].map((c) => c.firstElementChild), silent = s.state === "silent";
+    set(name.lastElementChild, s.admin);
+    set(state_, silent ? "no answer for " + time(s.seen_ms) : words[s.state]);
+    state_.className = silent ? "chip hot" : "chip";
+    set(store, s.breaker === "closed" ? "ok" : s.breaker ? "breaker " + s.breaker : "–");
+    store.className = s.breaker && s.breaker !== "closed" ? "hot" : "";
+    set(up, time(f.at_ms - s.started_ms));
+    set(version, s.version || "–");
+    set(notes, [s.other_rules && "other rules", s.not_ready, ...(s.notes || []).filter((n) => n !== "store: ok")].filter(Boolean).join("; ") || "–");
   });
 }
 
