@@ -92,6 +92,7 @@ func NewPolicyDecider(o PolicyOptions) (*Decider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("httplimit: %w", err)
 	}
+	o.Policy = nil // rules has the policy in force; an earlier one may go
 	return &Decider{rules: rules, o: o, hosts: true}, nil
 }
 

@@ -2,6 +2,7 @@ package httplimit_test
 
 import (
 	"net/http"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -52,4 +53,37 @@ func TestOnePolicyAppliesToARequest(t *testing.T) {
 	if v.Policy() != marks || set.Get("X-Slow") != "slow" || !slices.Equal(remove, []string{"X-Slow"}) {
 		t.Errorf("a report: sets %v, removes %q", set, remove)
 	}
+}
+
+// A decider keeps no policy that was replaced: its overrides may take much memory.
+func TestReplacedPoliciesAreForgotten(t *testing.T) {
+	rules := func(n int64) *policy.Policy {
+		p, err := policy.New(policy.Options{Rules: []policy.Rule{{Name: "r", Key: []policy.Part{policy.Global()}, Limits: hourly(n)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	d, err := httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: rules(1), Store: bubbleStore(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan bool, 1)
+	runtime.AddCleanup(d.Policy(), func(gone chan bool) { gone <- true }, gone)
+	if err := d.SetPolicy(rules(2)); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		runtime.GC()
+		select {
+		case <-gone:
+			if d.Policy() == nil {
+				t.Error("the decider has no policy")
+			}
+			return
+		default:
+			runtime.Gosched()
+		}
+	}
+	t.Error("after 100 collections, the policy that was replaced is still in memory")
 }

@@ -195,6 +195,9 @@ func (c *compiler) addOverrides(r *rule) {
 	t.byList, t.scratch = map[**sluice.Limit]*limitSet{}, newScratch()
 	defer t.scratch.free()
 	t.addPlans()
+	if e := c.options.Earlier; e != nil && e.byName[r.Name] != nil {
+		r.overrides.Reserve(e.byName[r.Name].overridden + 1)
+	}
 	for i := range r.Overrides {
 		t.add(&r.Overrides[i])
 	}

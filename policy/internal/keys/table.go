@@ -34,6 +34,7 @@ const MaxKey = math.MaxUint16
 type Table[V comparable] struct {
 	core atomic.Pointer[core[V]] // nil while there are no keys
 	mu   sync.Mutex              // held by changes
+	room int                     // for the first keys; guarded by mu
 }
 
 // core is the content of a table: groups of entries, and a word of marks for each group. A mark is a part of the hash of its
@@ -198,13 +199,20 @@ func (t *Table[V]) Set(id ID, v V, end uint32) bool {
 	defer t.mu.Unlock()
 	c := t.core.Load()
 	if c == nil {
-		c = newCore[V](1)
+		c = newCore[V](t.room)
 	} else if c.used >= len(c.entries)/8*7 || c.isWasteful() {
 		c = c.rebuilt()
 	}
 	c.set(id, v, end)
 	t.core.Store(c)
 	return true
+}
+
+// Reserve makes the first key make room for so many keys. It saves the time and the garbage of growing.
+func (t *Table[V]) Reserve(keys int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.room = keys
 }
 
 // isWasteful reports whether most values, or most bytes of long texts, are earlier ones.
@@ -261,9 +269,9 @@ func (c *core[V]) number(v V) uint32 {
 	return n
 }
 
-// newCore returns a core with room for some keys, and for half as many more.
+// newCore returns a core with room for some keys.
 func newCore[V comparable](keys int) *core[V] {
-	groups := max(1, (keys+keys/2)/(groupSize-1)+1)
+	groups := keys/(groupSize-1) + 1
 	c := &core[V]{seed: maphash.MakeSeed(), marks: make([]atomic.Uint64, groups), entries: make([]entry, groups*groupSize), numbers: map[V]uint32{}}
 	c.long.Store(new([][]byte))
 	c.values.Store(new([]V))
@@ -272,7 +280,7 @@ func newCore[V comparable](keys int) *core[V] {
 
 // rebuilt returns a core with the same keys and room for more, and without what is not used any more.
 func (c *core[V]) rebuilt() *core[V] {
-	n := newCore[V](c.live)
+	n := newCore[V](c.live + c.live/2)
 	c.each(func(s *entry) { n.set(c.idOf(s), c.valueOf(s), endOf(s)) })
 	return n
 }

@@ -26,6 +26,7 @@ func TestTableIsAMap(t *testing.T) {
 			values[i] = new(int)
 		}
 		spread := 1 + random.IntN(1000)
+		table.Reserve(random.IntN(spread))
 		key := func() ID {
 			text := fmt.Sprint("k", random.IntN(spread))
 			if random.IntN(200) == 0 {
