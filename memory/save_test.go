@@ -121,7 +121,8 @@ func used(tb testing.TB, s *Store, l *sluice.Limit, k sluice.Key) int64 {
 // it had ended. No key is missed or doubled.
 func TestSavesUnderLoad(t *testing.T) {
 	t.Parallel()
-	const keys, rounds = 1500, 8
+	const keys = 1500
+	rounds := soak.Times(t, 3)
 	s, err := New(Options{Stripes: 2})
 	if err != nil {
 		t.Fatal(err)

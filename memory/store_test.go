@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/soak"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/storetest"
 )
@@ -17,7 +18,7 @@ func TestMemoryKeepsTheContract(t *testing.T) {
 
 // TestMemoryKeepsTheContractConcurrently is the part of the contract in which the race detector can find something.
 func TestMemoryKeepsTheContractConcurrently(t *testing.T) {
-	storetest.Run(t, newVirtual, storetest.Concurrent())
+	storetest.Run(t, newVirtual, storetest.Concurrent(), storetest.Attempts(soak.Times(t, 1_000)))
 }
 
 func newVirtual(t *testing.T, clock *storetest.Clock) sluice.Store {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicehq/sluice/internal/soak"
 	"github.com/sluicehq/sluice/internal/spelling"
 	"github.com/sluicehq/sluice/policy/internal/patterns"
 )
@@ -84,7 +85,7 @@ func TestIndexFindsTheMatchingRules(t *testing.T) {
 		return b.String()
 	}
 	hosts := []string{"", "a.example.com", "*.example.com", "example.com", "*.a.example.com"}
-	for round := range 300 {
+	for round := range soak.Times(t, 60) {
 		var rules []Rule
 		for i := range 1 + r.IntN(12) {
 			rule := Rule{Name: fmt.Sprintf("r%d", i), Key: []Part{Global()}, Limits: testLimits()}

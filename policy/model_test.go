@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/soak"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -216,7 +217,7 @@ func TestModelCostLaw(t *testing.T) {
 		}
 		return rng.Int64N(most)
 	}
-	for range 20_000 {
+	for range soak.Times(t, 4_000) {
 		q := policy.ModelPrice{Model: "*", Input: number(1e12), Output: number(1e12), CachedInput: number(1e12), CacheWrite: number(1e12)}
 		u := policy.Usage{Input: number(math.MaxInt64), CachedInput: number(math.MaxInt64), CacheWrite: number(math.MaxInt64), Output: number(math.MaxInt64)}
 		rule := modelRule(1, policy.Cost{Model: &policy.ModelCost{Prices: []policy.ModelPrice{q}}})
@@ -255,7 +256,7 @@ func TestModelPatternLaw(t *testing.T) {
 		}
 		return string(b)
 	}
-	for range 20_000 {
+	for range soak.Times(t, 4_000) {
 		pattern, name := "a"+text("ab*", 6), "a"+text("ab", 8)
 		want := regexp.MustCompile("^" + strings.ReplaceAll(pattern, "*", ".*") + "$").MatchString(name)
 		p := mustPolicy(t, policy.Options{Rules: []policy.Rule{modelRule(1e12, policy.Cost{Model: &policy.ModelCost{Prices: []policy.ModelPrice{{Model: pattern}}}})}})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/soak"
 )
 
 func store(tb testing.TB, o Options) *Store {
@@ -111,7 +112,7 @@ func TestKeysAreInjective(t *testing.T) {
 			}
 			seen[key] = of
 		}
-		for range 100_000 {
+		for range soak.Times(t, 20_000) {
 			parts := make([]string, r.IntN(4))
 			for i := range parts {
 				parts[i] = text(3)

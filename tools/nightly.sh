@@ -16,10 +16,10 @@ need wrk wrk
 # shellcheck disable=SC2086 # one word a module
 step "what the day leaves out" testall night $modules -- -count 1 -vet=off -timeout 20m
 step "what tests repeat, ten times as often as by day" env SLUICE_SOAK=10 go test -count 1 -timeout 60m -skip '^TestValkey' \
-	. ./driver ./hybrid ./internal/algo ./internal/modelusage ./memory ./checks/decisions ./checks/linearizable \
+	. ./driver ./hybrid ./internal/algo ./internal/modelusage ./memory ./policy ./redisstore ./checks/decisions ./checks/linearizable \
 	./server/internal/config ./server/internal/edge/api ./server/internal/edge/rls ./server/internal/insight/logs
 step "the same of some tests" env SLUICE_SOAK=10 go test -count 1 -timeout 60m -run \
-	'^Test(BatchesOverSlotsCompete|BytesHurtNoDoor|DecidesAsTheOriginal|ExactAcrossProcesses|NothingGetsPast.*|OverridesOnEightServers|ReadAheadLaw|ReloadsUnderLoad|ReplaysAgreeWithServers|RestartsBehindASocketLoseNothing|ScriptFlush|ServersThatShareAPortLoseNothing|StatesSurviveKills)$' \
+	'^Test(BatchesOverSlotsCompete|BytesHurtNoDoor|DecidesAsTheOriginal|ExactAcrossProcesses|NothingGetsPast.*|OverridesOnEightServers|PartsOfKeysDoNotCollide|ReadAheadLaw|ReadOnceEqualsReadEach|ReloadsUnderLoad|ReplaysAgreeWithServers|RulesMatchWhatReachesTheirHandlers|RestartsBehindASocketLoseNothing|ScriptFlush|ServersThatShareAPortLoseNothing|StatesSurviveKills)$' \
 	./httplimit ./checks/faults ./checks/protocols ./checks/redis ./checks/servers ./checks/threats ./server/internal/app
 step "faults, without excuses for a busy machine" env SLUICE_STRICT=1 go -C checks test -count 1 -run '^Test(Faults|HungMaster)' ./faults
 step "the server with the race detector" env SLUICE_PROGRAM_FLAGS=-race GORACE=halt_on_error=1 go -C checks test -count 1 -timeout 60m ./servers ./protocols ./threats
