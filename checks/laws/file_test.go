@@ -29,9 +29,66 @@ type fileRule struct {
 	repeated      string    // on_repeated of the key
 	limits        []fileLimit
 	costs, shadow bool
-	listed        string // a key that is always refused
-	exempt        string // a key that always passes
-	other         int64  // the count of the first limit for the key "b"; 0 without such an override
+	listed        string           // a key that is always refused
+	exempt        string           // a key that always passes
+	other         int64            // the count of the first limit for the key "b"; 0 without such an override
+	named         string           // the plan that the override of the key "b" names; empty without such an override
+	plans         map[string]int64 // the count of the first limit, by plan
+}
+
+// filePlans are what a file says about plans.
+type filePlans struct {
+	deny  bool // unknown plans
+	names []string
+}
+
+// yaml writes the plans, with the numbers that rules have by them.
+func (p *filePlans) yaml(rules []*fileRule) string {
+	var plans []string
+	for _, name := range p.names {
+		var of []string
+		for _, r := range rules {
+			if count, has := r.plans[name]; has {
+				numbers := append([]string{fmt.Sprintf("{rate: %d/%ds}", count, r.limits[0].seconds)}, slices.Repeat([]string{"{}"}, len(r.limits)-1)...)
+				of = append(of, fmt.Sprintf("%s: [%s]", r.name, strings.Join(numbers, ", ")))
+			}
+		}
+		plans = append(plans, fmt.Sprintf("%s: {%s}", name, strings.Join(of, ", ")))
+	}
+	text := "plans: {" + strings.Join(plans, ", ") + "}\nplan_from: \"header:X-Tier\"\n"
+	if p.deny {
+		text += "unknown_plan: deny\n"
+	}
+	return text
+}
+
+// of returns the plan of a request; known is false for a plan that is not there, and for several. Only gateways at 192.0.2.1 name plans.
+func (p *filePlans) of(q *fileRequest) (name string, known bool) {
+	values := q.values("X-Tier")
+	switch {
+	case q.clientKey() != "192.0.2.1" || len(values) == 0:
+		return "", true
+	case len(values) > 1:
+		return "", false
+	}
+	return values[0], values[0] == "" || slices.Contains(p.names, values[0])
+}
+
+// count returns how many units the first limit of a rule has for a key, or that the rule limits the request whatever is left.
+func (r *fileRule) count(q *fileRequest, key string, plans *filePlans) (count int64, limited bool) {
+	plan, known := plans.of(q)
+	switch {
+	case r.other != 0 && key == "b":
+		return r.other, false
+	case r.named != "" && key == "b":
+		plan = r.named
+	case !known:
+		return r.limits[0].count, plans.deny && len(r.plans) > 0
+	}
+	if count, has := r.plans[plan]; has {
+		return count, false
+	}
+	return r.limits[0].count, false
 }
 
 // A fileLimit is a limit of a rule.
@@ -41,10 +98,12 @@ type fileLimit struct {
 	used           map[string]*usage
 }
 
-// usage is what a key has used of a limit, as one would note it on paper: the units and their times in microseconds.
+// usage is what a key has used of a limit, as one would note it on paper: the units, their times in microseconds, and the count of the
+// limit then.
 type usage struct {
-	times []int64
-	units []int64
+	times  []int64
+	units  []int64
+	counts []int64
 }
 
 // free returns how many units of a limit of count are left at a time.
@@ -69,24 +128,26 @@ func (l *fileLimit) free(key string, count, now int64) int64 {
 			}
 		}
 	case "token_bucket":
-		// missing is what the bucket lacks, in units times the period. It fills by count a period.
-		missing, last := int64(0), int64(0)
+		// missing is what the bucket lacks, in units times the period. It fills by the count of the latest charge a period, or
+		// by the count that a request has now, whichever is higher.
+		missing, last, before := int64(0), int64(0), int64(0)
 		for i, at := range u.times {
-			missing = max(0, missing-(at-last)*count) + u.units[i]*period
-			last = at
+			missing = max(0, missing-(at-last)*max(before, u.counts[i])) + u.units[i]*period
+			last, before = at, u.counts[i]
 		}
-		missing = max(0, missing-(now-last)*count)
+		missing = max(0, missing-(now-last)*max(before, count))
 		sum = (missing + period - 1) / period
 	}
 	return count - sum
 }
 
-// take notes units.
-func (l *fileLimit) take(key string, units, now int64) {
+// take notes units, which were taken while the limit had a count.
+func (l *fileLimit) take(key string, units, count, now int64) {
 	if l.used[key] == nil {
 		l.used[key] = &usage{}
 	}
-	l.used[key].times, l.used[key].units = append(l.used[key].times, now), append(l.used[key].units, units)
+	u := l.used[key]
+	u.times, u.units, u.counts = append(u.times, now), append(u.units, units), append(u.counts, count)
 }
 
 // yaml writes the rule.
@@ -135,6 +196,9 @@ func (r *fileRule) yaml() string {
 	}
 	if r.exempt != "" {
 		rule = append(rule, fmt.Sprintf("allow: {key: [%s]}", r.exempt))
+	}
+	if r.named != "" {
+		rule = append(rule, fmt.Sprintf("overrides: [{key: [b], plan: %s}]", r.named))
 	}
 	if r.other != 0 {
 		others := []string{fmt.Sprintf("{rate: %d/%ds}", r.other, r.limits[0].seconds)}
@@ -271,11 +335,12 @@ func (r *fileRule) cost(q *fileRequest) int64 {
 
 // decideByWords decides a request by the words of the documentation, and charges the limits. closed says that a request passes
 // only if a rule applies to it.
-func decideByWords(rules []*fileRule, closed bool, q *fileRequest, now int64) bool {
+func decideByWords(rules []*fileRule, plans *filePlans, closed bool, q *fileRequest, now int64) bool {
 	type charge struct {
 		l     *fileLimit
 		key   string
 		units int64
+		count int64
 	}
 	allowed := !closed || slices.ContainsFunc(rules, func(r *fileRule) bool {
 		_, without := r.keyOf(q)
@@ -300,15 +365,20 @@ func decideByWords(rules []*fileRule, closed bool, q *fileRequest, now int64) bo
 			allowed = allowed && r.shadow
 			continue
 		}
+		first, limited := r.count(q, value, plans)
+		if limited {
+			allowed = allowed && r.shadow
+			continue
+		}
 		fits := true
 		var charges []charge
 		for i := range r.limits {
 			l, count := &r.limits[i], r.limits[i].count
-			if i == 0 && r.other != 0 && value == "b" {
-				count = r.other
+			if i == 0 {
+				count = first
 			}
 			fits = fits && l.free(key, count, now) >= r.cost(q)
-			charges = append(charges, charge{l, key, r.cost(q)})
+			charges = append(charges, charge{l, key, r.cost(q), count})
 		}
 		switch {
 		case !r.shadow:
@@ -323,14 +393,14 @@ func decideByWords(rules []*fileRule, closed bool, q *fileRequest, now int64) bo
 	}
 	for _, charges := range shadows {
 		for _, c := range charges {
-			c.l.take(c.key, c.units, now)
+			c.l.take(c.key, c.units, c.count, now)
 		}
 	}
 	return allowed
 }
 
-// drawRule draws a rule.
-func drawRule(t *rapid.T, name string) *fileRule {
+// drawRule draws a rule, with numbers by some plans.
+func drawRule(t *rapid.T, name string, plans []string) *fileRule {
 	pick := func(label string, of ...string) string { return rapid.SampledFrom(of).Draw(t, label) }
 	r := &fileRule{
 		name: name, path: pick("path", "", "/a", "/a/*", "/a/**", "/b/**"), method: pick("method", "", "", "GET", "POST"),
@@ -355,13 +425,23 @@ func drawRule(t *rapid.T, name string) *fileRule {
 		})
 	}
 	if strings.Contains(r.key, ":") {
-		switch rapid.IntRange(0, 3).Draw(t, "exceptions") {
+		switch rapid.IntRange(0, 4).Draw(t, "exceptions") {
 		case 0:
 			r.listed = "a"
 		case 1:
 			r.exempt = "a"
 		case 2:
 			r.other = rapid.Int64Range(2, 12).Draw(t, "other")
+		case 3:
+			if len(plans) > 0 {
+				r.named = pick("named", plans...)
+			}
+		}
+	}
+	r.plans = map[string]int64{}
+	for _, plan := range plans {
+		if rapid.Bool().Draw(t, "planned") {
+			r.plans[plan] = rapid.Int64Range(2, 12).Draw(t, "count of "+plan)
 		}
 	}
 	return r
@@ -393,6 +473,9 @@ func drawRequest(t *rapid.T) (*fileRequest, *http.Request) {
 	if rapid.Bool().Draw(t, "has plan") {
 		q.headers = append(q.headers, [2]string{"X-Plan", pick("plan", "gold", "silver", "staff")})
 	}
+	for range rapid.IntRange(0, 3).Draw(t, "tiers") / 2 * rapid.IntRange(1, 2).Draw(t, "lines") {
+		q.headers = append(q.headers, [2]string{"X-Tier", pick("tier", "gold", "trial", "Gold", "none", "")})
+	}
 	if rapid.Bool().Draw(t, "has cost") {
 		q.headers = append(q.headers, [2]string{"X-Cost", pick("cost", "1", "3", "9")})
 	}
@@ -414,10 +497,18 @@ func TestFilesDecideAsTheirWords(t *testing.T) {
 		if closed {
 			text += "default: deny\n"
 		}
-		text += "rules:\n"
+		var plans filePlans
+		if rapid.Bool().Draw(t, "plans") {
+			plans.names, plans.deny = []string{"gold", "trial"}, rapid.Bool().Draw(t, "deny unknown plans")
+		}
 		for i := range rapid.IntRange(1, 4).Draw(t, "rules") {
-			r := drawRule(t, fmt.Sprintf("r%d", i))
-			rules = append(rules, r)
+			rules = append(rules, drawRule(t, fmt.Sprintf("r%d", i), plans.names))
+		}
+		if plans.names != nil {
+			text += plans.yaml(rules)
+		}
+		text += "rules:\n"
+		for _, r := range rules {
 			text += r.yaml()
 		}
 		file, err := policyfile.Parse("rules.yaml", []byte(text))
@@ -434,7 +525,11 @@ func TestFilesDecideAsTheirWords(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer store.Close()
-		decider, err := httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: p, Store: store})
+		gateway, err := httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		decider, err := httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: p, Store: store, TrustPlan: gateway.TrustsPeer})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -451,7 +546,7 @@ func TestFilesDecideAsTheirWords(t *testing.T) {
 			served = false
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r)
-			want := slices.Contains(q.values("X-Plan"), "staff") || decideByWords(rules, closed, q, now)
+			want := slices.Contains(q.values("X-Plan"), "staff") || decideByWords(rules, &plans, closed, q, now)
 			fmt.Fprintf(&log, "%d: %s %s from %s, %v: %d\n", now, q.method, r.URL, q.client, q.headers, w.Code)
 			if served != want {
 				t.Fatalf("the request passes: %v, want %v\n%s%s%s", served, want, text, log.String(), w.Body)
