@@ -20,10 +20,15 @@ func Policy(p *policy.Policy, o *policy.Options, remote bool) string {
 		fmt.Fprintf(&b, "  class %s: %s\n", o.Classes[i].Name, class(&o.Classes[i]))
 	}
 	for i := range o.Plans {
-		fmt.Fprintf(&b, "  plan %s: %s\n", o.Plans[i].Name, cmp.Or(join(slices.Sorted(maps.Keys(o.Plans[i].Limits)), " and "), "the rules' own numbers"))
+		fmt.Fprintf(&b, "  plan %s\n", o.Plans[i].Name)
+		for _, name := range slices.Sorted(maps.Keys(o.Plans[i].Limits)) {
+			for _, l := range o.Plans[i].Limits[name] {
+				write(&b, []line{{name, Limit(l)}})
+			}
+		}
 	}
 	for i := range o.PlanFrom {
-		fmt.Fprintf(&b, "  %s names the plan\n", o.PlanFrom[i])
+		fmt.Fprintf(&b, "  %s names the plan of a request\n", o.PlanFrom[i])
 	}
 	for _, r := range p.Rules() {
 		fmt.Fprintf(&b, "  rule %s\n", r.Name)
