@@ -147,6 +147,14 @@ func TestPlansThroughEveryDoor(t *testing.T) {
 			t.Errorf("%s: %q, want %q", body, got, want)
 		}
 	}
+	for query, want := range map[string]string{
+		"": `"role":"enforced","allowed":true,"capacity":5,`, "&plan=gold": `"from":"plan","plan":"gold","allowed":true,"capacity":50,`,
+		"&plan=gold&plan=trial": `"field":"?plan"`, "&plans=gold": "and plan",
+	} {
+		if _, got := r.send(API, http.MethodGet, "/v1/usage?rule=tenants&key=a"+query, ""); !strings.Contains(got, want) {
+			t.Errorf("the usage with %q is %s, want %s", query, got, want)
+		}
+	}
 	if res, got := r.send(API, http.MethodPost, "/v1/check", `{"path": "/t", "plan": "gold"}`, "Content-Type", "application/json"); res.StatusCode != http.StatusBadRequest || !strings.Contains(got, `"field":"plan"`) || !strings.Contains(got, "plan_from") {
 		t.Errorf("a plan beside a described request is answered %d %s", res.StatusCode, got)
 	}

@@ -91,7 +91,9 @@ type LimitUsage struct {
 	Role   string `json:"role"`
 	Listed string `json:"listed,omitempty"`
 	// From is where the numbers come from, if they are not the rule's.
-	From     string `json:"from,omitempty"`
+	From string `json:"from,omitempty"`
+	// Plan is the plan whose numbers these are.
+	Plan     string `json:"plan,omitempty"`
 	Allowed  bool   `json:"allowed"`
 	Capacity int64  `json:"capacity"`
 	// Used and Remaining are left out if the store did not decide, or the key is banned.

@@ -25,14 +25,17 @@ func (a *API) usage(w http.ResponseWriter, r *http.Request) *problem {
 		return invalid("?", "The parameters cannot be read.", "escape them, as in ?rule=per-user&key=ann%20lee")
 	}
 	for name := range values {
-		if name != "rule" && name != "key" {
-			return invalid("?"+name, fmt.Sprintf("There is no parameter %.64q.", name), "the parameters are rule, and key for each value of the rule's key")
+		if name != "rule" && name != "key" && name != "plan" {
+			return invalid("?"+name, fmt.Sprintf("There is no parameter %.64q.", name), "the parameters are rule, key for each value of the rule's key, and plan")
 		}
 	}
 	if len(values["rule"]) != 1 || values.Get("rule") == "" {
 		return invalid("?rule", "The name of the rule is missing, or there are several.", "name one rule whose key it is")
 	}
-	u, p := a.usageOf(r.Context(), values.Get("rule"), values["key"])
+	if len(values["plan"]) > 1 {
+		return invalid("?plan", "There are several plans.", "name the one that requests of the key name, or leave it out")
+	}
+	u, p := a.usageOf(r.Context(), policy.RuleRequest{Rule: values.Get("rule"), Key: values["key"], Plan: values.Get("plan"), Peek: true})
 	if p != nil {
 		p.Field = "?" + p.Field
 		return p
@@ -42,15 +45,15 @@ func (a *API) usage(w http.ResponseWriter, r *http.Request) *problem {
 }
 
 // usageOf returns what a key of a rule has used of each limit that counts. Candidates do not.
-func (a *API) usageOf(ctx context.Context, rule string, key []string) (*wire.Usage, *problem) {
-	v, err := a.o.Decider.DecideRule(ctx, policy.RuleRequest{Rule: rule, Key: key, Peek: true})
+func (a *API) usageOf(ctx context.Context, q policy.RuleRequest) (*wire.Usage, *problem) {
+	v, err := a.o.Decider.DecideRule(ctx, q)
 	if err == nil {
 		err = v.Err
 	}
 	if err != nil {
 		return nil, a.requestProblem(err)
 	}
-	u := &wire.Usage{Rule: rule, Allowed: v.Allowed(), Reason: v.Reason.String(), Limits: []wire.LimitUsage{}}
+	u := &wire.Usage{Rule: q.Rule, Allowed: v.Allowed(), Reason: v.Reason.String(), Limits: []wire.LimitUsage{}}
 	for i := range v.Results {
 		m := &v.Results[i]
 		d := &m.Decision
@@ -58,7 +61,7 @@ func (a *API) usageOf(ctx context.Context, rule string, key []string) (*wire.Usa
 			continue
 		}
 		x := a.phrases().LimitResult(m)
-		l := wire.LimitUsage{Limit: x.Limit, Role: x.Role, Listed: x.Listed, From: x.From, Allowed: d.Allowed, Capacity: m.Request.Limit.Capacity(), Waits: waitsOf(d, d.Delay)}
+		l := wire.LimitUsage{Limit: x.Limit, Role: x.Role, Listed: x.Listed, From: x.From, Plan: x.Plan, Allowed: d.Allowed, Capacity: m.Request.Limit.Capacity(), Waits: waitsOf(d, d.Delay)}
 		if !d.Degraded && m.Listed == policy.NotListed && d.Reason != sluice.ReasonBanned {
 			used := max(0, d.Limit-d.Remaining)
 			l.Capacity, l.Used, l.Remaining = d.Limit, &used, &d.Remaining
