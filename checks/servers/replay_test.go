@@ -62,7 +62,7 @@ func TestReplaysAgreeWithServers(t *testing.T) {
 			})
 		}
 	})
-	for _, name := range []string{"reject", "ban", "several-limits", "degrade", "mark"} {
+	for _, name := range []string{"reject", "ban", "several-limits", "degrade", "mark", "concurrency"} {
 		if compared[name] < 100 {
 			t.Errorf("of %s, %d verdicts are compared, which is too few to learn from", name, compared[name])
 		}

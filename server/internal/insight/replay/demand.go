@@ -46,7 +46,7 @@ func Wishes(ctx context.Context, o Options, each func(Wish)) (*Scope, error) {
 }
 
 func (s *Scope) read(ctx context.Context, o *Options, reader *logs.Reader, each func(Wish)) error {
-	cover := &coverage{&s.Layout, o.Assumed}
+	cover := &coverage{layout: &s.Layout, assumed: o.Assumed}
 	within, left, err := cover.within(o.Policy.Options)
 	if err != nil {
 		return err

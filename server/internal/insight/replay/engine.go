@@ -92,6 +92,8 @@ type engine struct {
 	trying   bool  // the current decision may be undone, and is not counted yet
 	last     last
 	deferred []deferred
+	open     bool                   // the log has verdicts and no durations: a lease ends when a later verdict needs it
+	held     map[limitKey][]*flight // in the order in which they began, if open
 }
 
 // resolution is the outcome of a request that waited. The id is 0 for a request that came back.
@@ -123,7 +125,7 @@ func (m *mean) of() int64 { return m.sum / max(1, m.n) }
 const mostBytes = min(8<<30, math.MaxInt)
 
 func newEngine(p *Policy, o policy.Options, l *logs.Layout, assumed []Assumption, start int64) (*engine, error) {
-	e := &engine{now: start, blur: l.Blur, request: newRequest(l, assumed), queues: map[limitKey][]*flight{}, waiting: map[queueKey]int{}}
+	e := &engine{now: start, blur: l.Blur, request: newRequest(l, assumed), queues: map[limitKey][]*flight{}, waiting: map[queueKey]int{}, held: map[limitKey][]*flight{}}
 	var err error
 	clock := func() int64 { return e.now }
 	if e.store, err = memory.New(memory.Options{MaxBytes: mostBytes, Stripes: 1, Clock: clock}); err != nil {
@@ -208,6 +210,8 @@ type limitKey struct {
 	limit string
 	key   sluice.Key
 }
+
+func keyOf(r *policy.LimitResult) limitKey { return limitKey{r.Request.Limit.Name(), r.Request.Key} }
 
 // queueKey is where requests are counted that wait: in the queue of a rule, and in the part of a key.
 type queueKey struct {

@@ -119,7 +119,7 @@ func (f *flight) begin() outcome {
 		if f.poll() {
 			continue
 		}
-		at := limitKey{r.Request.Limit.Name(), r.Request.Key}
+		at := keyOf(r)
 		queue := e.queues[at] // in the order in which the store granted the leases
 		place, _ := slices.BinarySearchFunc(queue, f.began+1, func(g *flight, began int64) int { return cmp.Compare(g.began, began) })
 		e.queues[at] = slices.Insert(queue, place, f)
@@ -133,9 +133,14 @@ func (f *flight) begin() outcome {
 	if wait := e.now - f.began; wait > 0 && f.outcome.kind == allowed {
 		f.outcome.kind, f.outcome.wait = delayed, wait
 	}
-	if f.service > 0 {
+	switch {
+	case f.service > 0:
 		e.events.add(e.now+f.service, f, ends)
-	} else {
+	case e.open && len(f.leases) > 0:
+		for _, r := range f.leases {
+			e.held[keyOf(r)] = append(e.held[keyOf(r)], f)
+		}
+	default:
 		f.finish()
 	}
 	return f.outcome
@@ -197,7 +202,7 @@ func (f *flight) release(end func(context.Context, sluice.Charge) error) {
 		r.Returned = true
 	}
 	for _, r := range leases {
-		f.engine.freed(limitKey{r.Request.Limit.Name(), r.Request.Key})
+		f.engine.freed(keyOf(r))
 	}
 }
 
@@ -276,6 +281,9 @@ func (h *events) add(at int64, f *flight, w what) {
 	heap.Push(h, event{at, h.number, f, w})
 }
 
+// longestOpen is how long a lease is held at most if the log has no durations.
+const longestOpen = int64(time.Hour / time.Microsecond)
+
 // advance lets happen what happens up to a time.
 func (e *engine) advance(to int64) {
 	for len(e.events.all) > 0 && e.events.all[0].at <= to {
@@ -296,6 +304,10 @@ func (e *engine) advance(to int64) {
 				e.resolved(f.id, e.refuse(f, f.queued[f.next], f.rec))
 			}
 		case renews:
+			if e.open && f.handled > 0 && e.now-f.handled > longestOpen {
+				f.finish()
+				continue
+			}
 			for _, r := range f.leases {
 				if d, err := e.store.Decide(background, r.Request); err == nil && d.Allowed {
 					r.Decision.Receipt = d.Receipt

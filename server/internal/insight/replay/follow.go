@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/insight/logs"
 )
@@ -26,13 +27,37 @@ func (e *engine) follow(rec *logs.Record, id int64, logged bool) outcome {
 	e.giveUp(rec.At - e.exact)
 	for _, change := range [...]int64{0, -e.exact, e.exact} {
 		if o, ok := e.try(rec, id, logged, change); ok {
-			o.within = change != 0
+			o.within = o.within || change != 0
 			e.tryDeferred()
+			return o
+		}
+	}
+	for rec.Verdict.Action != "deny" && e.endLease(e.last.verdict.Results) {
+		if o, ok := e.try(rec, id, logged, 0); ok {
+			o.within = true
 			return o
 		}
 	}
 	e.deferred = append(e.deferred, deferred{clone(rec), id, logged})
 	return outcome{kind: waiting}
+}
+
+// endLease ends the oldest lease of a limit that lets a request wait or denies it. It returns false if there is none.
+func (e *engine) endLease(results []policy.LimitResult) bool {
+	for i := range results {
+		r := &results[i]
+		if !e.open || !r.Request.Limit.IsConcurrency() || r.Decision.Allowed && r.Decision.Delay == 0 {
+			continue
+		}
+		for at := keyOf(r); len(e.held[at]) > 0; {
+			f := e.held[at][0]
+			if e.held[at] = e.held[at][1:]; !f.over {
+				f.finish()
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // try decides about a record, and undoes the decision if it is not the verdict of the log.
@@ -41,7 +66,12 @@ func (e *engine) try(rec *logs.Record, id int64, logged bool, change int64) (o o
 	e.trying, e.last, e.now = true, last{}, now+change
 	o = e.enter(rec, id, logged)
 	e.trying = false
-	if ok = o.agrees(&rec.Verdict); !ok {
+	ok = o.agrees(&rec.Verdict)
+	if e.open && o.kind == waiting && rec.Verdict.Action == "deny" { // the wait was too long, or the queue was full
+		e.last.refused = e.last.flight.queued[e.last.flight.next]
+		o, ok = outcome{kind: denied, rule: int16(e.index[e.last.refused.Rule]), reason: sluice.ReasonLimited, within: true}, true
+		e.undo()
+	} else if !ok {
 		e.undo()
 		e.now = now
 		return o, false
@@ -50,6 +80,12 @@ func (e *engine) try(rec *logs.Record, id int64, logged bool, change int64) (o o
 	e.count(&e.last.verdict)
 	if e.last.refused != nil {
 		e.countRefused(e.last.refused)
+	}
+	if f := e.last.flight; e.open && o.kind == waiting && f.turn == 0 {
+		f.outcome.within = true
+		for f.handled == 0 && e.endLease(f.results) {
+			continue // the request begins as soon as it has all leases
+		}
 	}
 	return o, true
 }

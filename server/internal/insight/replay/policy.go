@@ -77,6 +77,7 @@ func NameOf(from, name string) logs.Name {
 type coverage struct {
 	layout  *logs.Layout
 	assumed []Assumption
+	open    bool // leases end when the verdicts of the log need it: see engine.open
 }
 
 // has reports whether the log has a value, or the value is assumed.
@@ -187,7 +188,7 @@ func (c *coverage) ofRule(compiled *policy.Policy, r *policy.Rule) []lack {
 			lacks = append(lacks, lack{"the header " + n.Name + " of responses", "log it and add --set response:" + n.Name + "=field:NAME"})
 		}
 	}
-	if slices.ContainsFunc(slices.Concat(r.Limits, r.Candidate), (*sluice.Limit).IsConcurrency) {
+	if !c.open && slices.ContainsFunc(slices.Concat(r.Limits, r.Candidate), (*sluice.Limit).IsConcurrency) {
 		lacks = c.need(lacks, logs.HasDuration, noDuration)
 	}
 	return lacks

@@ -147,7 +147,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 
 // start makes the engines. Their time begins with the first record.
 func (r *run) start(at int64) error {
-	cover := &coverage{r.layout, r.o.Assumed}
+	cover := &coverage{layout: r.layout, assumed: r.o.Assumed}
+	cover.open = r.o.Check && r.layout.Has&logs.HasDuration == 0 && r.layout.Has&logs.HasVerdict != 0
 	add := func(p *Policy, o policy.Options) error {
 		e, err := newEngine(p, o, r.layout, r.o.Assumed, at)
 		if err != nil {
@@ -156,6 +157,7 @@ func (r *run) start(at int64) error {
 		e.retries = r.o.Retry
 		if r.o.Check {
 			e.exact = int64(max(r.layout.Blur, clockError) / time.Microsecond)
+			e.open = cover.open
 		}
 		all := []*engine{e}
 		for range r.shards(p, e) - 1 {

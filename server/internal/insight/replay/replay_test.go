@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
@@ -219,6 +220,35 @@ func TestCostsOfLongResponses(t *testing.T) {
 		fmt.Sprintf("%d.000 192.0.2.1 \"GET / HTTP/1.1\" 200 0 1\n", 1_800_000_000+300))
 	if report.Requests.Limited != 1 || report.Clients.Limited != 1 {
 		t.Errorf("%d requests of %d clients are limited; the last request is the only one, because twenty before it cost 5 of 100 units each", report.Requests.Limited, report.Clients.Limited)
+	}
+}
+
+// A log of decisions has no durations. Its verdicts by leases agree if some durations lead to them, and are counted.
+func TestLeasesOfDecisionsAreChecked(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		queue          int64
+		verdicts       string // a letter for each request: allow or deny, of the first client or of the second
+		within, differ int64
+	}{
+		{"leases end in time", 0, "aaaaa", 3, 0},
+		{"all are held", 0, "aadda", 1, 0},
+		{"each client has its own", 0, "aAaAdD", 0, 0},
+		{"a lease is free", 0, "ad", 0, 1},
+		{"another client's are held", 0, "aaD", 0, 1},
+		{"requests wait", 3, "aaaaa", 3, 0},
+		{"a wait is too long", 3, "aaada", 3, 0},
+		{"nobody has to wait", 3, "ada", 1, 1}, // the replay lets the second request pass
+	} {
+		var log strings.Builder
+		for i, letter := range c.verdicts {
+			action := map[rune]string{'a': "allow", 'd': "deny"}[unicode.ToLower(letter)]
+			fmt.Fprintf(&log, `{"time":"2026-11-27T10:00:%02d.5Z","client_ip":"192.0.2.%d","method":"GET","path":"/","action":%q,"rule":"per-client"}`+"\n", i, bit(unicode.IsUpper(letter)), action)
+		}
+		r := replayed(t, Options{Policy: rules(perClient(sluice.Concurrency{Max: 2, Queue: c.queue})), Check: true}, "sluice", log.String())
+		if got := r.Check; got.Compared != int64(len(c.verdicts)) || got.Compared-got.Agreed != c.differ || got.Within != c.within {
+			t.Errorf("%s: of the verdicts %s, %+v; want %d to differ and %d to agree within what the log lacks", c.name, c.verdicts, *got, c.differ, c.within)
+		}
 	}
 }
 

@@ -193,7 +193,7 @@ const otherEndpoints = "other paths"
 type Check struct {
 	Compared    int64          `json:"compared"` // lines with a verdict of a rule that was evaluated
 	Agreed      int64          `json:"agreed"`   // equal to the replay's, also at a time within the resolution
-	Within      int64          `json:"within"`   // agree at a time within the resolution
+	Within      int64          `json:"within"`   // agree at a time within the resolution, or with leases that end in time
 	Resolution  float64        `json:"resolution_seconds"`
 	NotCompared int64          `json:"not_compared"` // lines of rules that were not evaluated
 	Examples    []Disagreement `json:"examples"`     // the first disagreements
