@@ -104,7 +104,7 @@ func TestOverridesByAddress(t *testing.T) {
 	}}})
 	for addr, want := range map[string]bool{"192.0.2.1": true, "192.0.2.2": false, "2001:db8::99": true, "2001:db8:0:1::": false} {
 		if got := p.LimitsFor(from(addr))[0].Override; got != want {
-			t.Errorf("%s: %v", addr, got)
+			t.Errorf("the limit of %s is of an override: %v, want %v", addr, got, want)
 		}
 	}
 }
@@ -188,7 +188,7 @@ func TestListsOfAdvisoryRules(t *testing.T) {
 		s := &stub{}
 		v := p.Decide(t.Context(), s, from("192.0.2.1"))
 		if v.Action != action || s.single != 1 || v.Results[0].Listed != policy.ListDeny || len(v.Charges()) != 1 {
-			t.Errorf("%v: %s", action, v.String())
+			t.Errorf("a rule that would %v, for a key on its list to deny: %s; want that and one charge of another rule", action, v.String())
 		}
 		v = p.Decide(t.Context(), &stub{answer: func(r *sluice.Request) sluice.Decision { return sluice.Decision{Allowed: r.Limit.Name() == "all"} }}, from("198.51.100.1"))
 		if v.Action != policy.Allow {
@@ -196,7 +196,7 @@ func TestListsOfAdvisoryRules(t *testing.T) {
 		}
 		only := mustPolicy(t, policy.Options{Rules: []policy.Rule{rule}})
 		if v := only.Decide(t.Context(), s, from("192.0.2.1")); v.Action != action || s.single != 1 {
-			t.Errorf("%v, only: %s", action, v.String())
+			t.Errorf("the only rule would %v a key on its list to deny: %s; want that without the store", action, v.String())
 		}
 	}
 	// Other rules see the mark of a list too.
@@ -223,7 +223,7 @@ func BenchmarkOverrides(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if v := p.Decide(context.Background(), store, a); len(v.Results) != 1 || v.Results[0].Override != (n > 0) {
-					b.Fatal(v.String())
+					b.Fatalf("among %d overrides, the verdict is %s; want one result, of an override if there are any", n, v.String())
 				}
 			}
 		})

@@ -1,6 +1,4 @@
 package main
 
 // wordless is how many messages of the tests in each folder have no words: only values, such as "%+v, %v". The numbers may only fall.
-var wordless = map[string]int{
-	"policy": 3,
-}
+var wordless = map[string]int{}

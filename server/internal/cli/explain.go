@@ -33,7 +33,8 @@ func newExplain() *cobra.Command {
 			"and which condition of each other rule fails first. Without FILE, the file is\n" +
 			"SLUICE_CONFIG, or else the quick-start policy. With --domain and --entry, show which\n" +
 			"rule a descriptor of a gateway matches.\n\n" +
-			"No server is needed. To see what is left of a limit in a running server, use sluice peek.\n\n" +
+			"No server is needed. So overrides by call do not count: these are in the store. To see them,\n" +
+			"and what is left of a limit, in a running server, use sluice peek.\n\n" +
 			"The output contains the values of the request's keys.",
 		Example: "  sluice explain sluice.yaml --path /login --method POST --header 'X-User: ann' --client-ip 192.0.2.1\n" +
 			"  sluice explain sluice.yaml --domain edge --entry tenant=acme --entry path=/login",
@@ -53,6 +54,9 @@ func newExplain() *cobra.Command {
 			}
 			t := p.Trace(a)
 			out := cmd.OutOrStdout()
+			if limits := p.LimitsFor(a); slices.ContainsFunc(limits, func(m policy.LimitResult) bool { return m.Listed == policy.NotListed }) {
+				fmt.Fprintln(cmd.ErrOrStderr(), "overrides by call are in the store and not in the file: sluice peek RULE KEY shows the numbers that count in a running server")
+			}
 			if asJSON {
 				e := json.NewEncoder(out)
 				e.SetEscapeHTML(false)
