@@ -4,11 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
-	"github.com/sluicehq/sluice/server/internal/insight/replay"
+	"github.com/sluicehq/sluice/server/internal/insight/logs"
 	"github.com/spf13/cobra"
 )
 
@@ -20,11 +19,11 @@ func newLogFormat() *cobra.Command {
 		Short: "Print the log format that a replay of a configuration needs",
 		Long: "Print the configuration of a server's access log that has all that the rules of a\n" +
 			"configuration read, and the --format with which sluice replay reads it. SERVER is\n" +
-			strings.Join(replay.Servers()[:3], ", ") + " or " + replay.Servers()[3] + ".",
+			"one of " + strings.Join(logs.Servers(), ", ") + ".",
 		Example: "  sluice logformat nginx -c sluice.yaml",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return fmt.Errorf("logformat needs a server: sluice logformat SERVER -c FILE; give one of %s", strings.Join(replay.Servers(), ", "))
+				return fmt.Errorf("logformat needs a server: sluice logformat SERVER -c FILE; give one of %s", strings.Join(logs.Servers(), ", "))
 			}
 			return nil
 		},
@@ -36,11 +35,15 @@ func newLogFormat() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			text, err := replay.LogFormat(args[0], p)
+			wanted, err := p.Wanted()
 			if err != nil {
 				return err
 			}
-			_, err = io.WriteString(cmd.OutOrStdout(), text)
+			format, err := logs.LogFormat(args[0], wanted)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprint(cmd.OutOrStdout(), format)
 			return err
 		},
 	}

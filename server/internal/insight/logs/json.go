@@ -221,7 +221,7 @@ func (b *builder) assign(text string) error {
 		name, path, found := strings.Cut(part, "=")
 		source, rest, named := strings.Cut(name, ":")
 		switch {
-		case found && path != "" && named && slices.Contains([]string{"header", "cookie", "query", "claim", "attribute"}, source) && rest != "":
+		case found && path != "" && named && slices.Contains([]string{"header", "cookie", "query", "claim", "attribute", "response"}, source) && rest != "":
 			b.set = append(b.set, Setting{Name{source, rest}, path})
 		case found && path != "" && assigned[name] != ignored:
 			own.kinds[path] = assigned[name]

@@ -55,12 +55,12 @@ func TestLogFormat(t *testing.T) {
 			}
 			golden := filepath.Join("testdata", "logformat", c.server)
 			if os.Getenv("UPDATE") != "" {
-				if err := os.WriteFile(golden, []byte(f.Config+"# "+f.Format+"\n"), 0o600); err != nil {
+				if err := os.WriteFile(golden, []byte(f.String()), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if want, err := os.ReadFile(golden); string(want) != f.Config+"# "+f.Format+"\n" {
-				t.Errorf("the configuration is\n%s# %s\nwant the text of %s (%v); UPDATE=1 writes it", f.Config, f.Format, golden, err)
+			if want, err := os.ReadFile(golden); string(want) != f.String() {
+				t.Errorf("the configuration is\n%s\nwant the text of %s (%v); UPDATE=1 writes it", f, golden, err)
 			}
 			records, r := read(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(c.line), Format: f.Format, Wanted: needed})
 			l := r.Layout()

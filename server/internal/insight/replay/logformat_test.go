@@ -3,7 +3,6 @@ package replay
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"testing"
 
 	"github.com/sluicehq/sluice"
@@ -23,21 +22,25 @@ func TestLogFormatsHaveAllThatRulesNeed(t *testing.T) {
 		policy.Rule{Name: "failures", Key: []policy.Part{policy.ClientIP()}, Limits: limits, CountStatus: []policy.StatusRange{policy.Status(401)}},
 	)
 	for server, line := range map[string]string{
-		"nginx":  `192.0.2.1 1800000000.123 a.example "GET /?q=1 HTTP/1.1" 200 12 0.005 - "k" "3"`,
-		"apache": `192.0.2.1 1800000000123456 a.example "GET /?q=1 HTTP/1.1" 200 12 5000 "k" "3"`,
-		"envoy":  `192.0.2.1 1800000000.123456 "GET /?q=1" a.example 200 12 5 0 "k" "3"`,
-		"caddy":  `{"ts":1800000000.123456,"request":{"remote_ip":"192.0.2.1","client_ip":"192.0.2.1","method":"GET","host":"a.example","uri":"/?q=1","headers":{"X-Api-Key":["k"]}},"bytes_read":0,"duration":0.005,"size":12,"status":200,"resp_headers":{"X-Cost":["3"]}}`,
+		"nginx":   `192.0.2.1 a.example 1800000000.123 "GET /?q=1 HTTP/1.1" 200 12 - 0.005 "k" "3"`,
+		"apache":  `192.0.2.1 "a.example" 1800000000123456 "GET /?q=1 HTTP/1.1" 200 12 5000 "k" "3"`,
+		"envoy":   `{"time":"2027-01-15T08:00:00.123Z","duration":5,"client":"192.0.2.1:1","method":"GET","target":"/?q=1","host":"a.example","status":200,"sent":12,"received":0,"header_x_api_key":"k","response_x_cost":"3"}`,
+		"traefik": `{"ClientHost":"192.0.2.1","DownstreamContentSize":12,"DownstreamStatus":200,"Duration":5000000,"RequestHost":"a.example","RequestMethod":"GET","RequestPath":"/?q=1","StartUTC":"2027-01-15T08:00:00.123456789Z","request_X-Api-Key":"k","downstream_X-Cost":"3"}`,
+		"caddy":   `{"ts":1800000000.123456,"request":{"remote_ip":"192.0.2.1","client_ip":"192.0.2.1","method":"GET","host":"a.example","uri":"/?q=1","headers":{"X-Api-Key":["k"]}},"bytes_read":0,"duration":0.005,"size":12,"status":200,"resp_headers":{"X-Cost":["3"]}}`,
 	} {
-		text, err := LogFormat(server, p)
+		wanted, err := p.Wanted()
 		if err != nil {
 			t.Fatal(err)
 		}
-		format := regexp.MustCompile(`--format '?([^'\n]*)`).FindStringSubmatch(text)[1]
+		text, err := logs.LogFormat(server, wanted)
+		if err != nil {
+			t.Fatal(err)
+		}
 		name := filepath.Join(t.TempDir(), "log")
 		if err := os.WriteFile(name, []byte(line+"\n"+line+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		r, err := Run(t.Context(), Options{Policy: p, Logs: logs.Options{Files: []string{name}, Format: format}, Names: plain})
+		r, err := Run(t.Context(), Options{Policy: p, Logs: logs.Options{Files: []string{name}, Format: text.Format}, Names: plain})
 		if err != nil {
 			t.Fatalf("the replay of the log of %s fails: %v\n%s", server, err, text)
 		}
