@@ -53,7 +53,7 @@ func (s *server) numbersOf(tenant, call string) (int, error) {
 
 // Changes of overrides through any of eight servers of one Redis are in force on all of them within a second, under load. No
 // request fails, and no decision has a mix of old and new numbers. While Redis is stopped, changes are refused, and
-// when it is back, the servers follow again. What a killed server has answered stays.
+// when it is back, the servers follow again. What a killed server has answered stays, also what it answered last.
 func TestOverridesOnEightServers(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
@@ -111,7 +111,7 @@ func TestOverridesOnEightServers(t *testing.T) {
 	var mu sync.Mutex
 	var took []time.Duration
 	var changes sync.WaitGroup
-	each := redistest.Times(t, 5)
+	each := redistest.Times(t, 5) // a soak of 25 makes a thousand changes
 	for worker := range 8 {
 		changes.Go(func() {
 			for n := range each {
@@ -128,13 +128,23 @@ func TestOverridesOnEightServers(t *testing.T) {
 	slices.Sort(took)
 	p99 := took[len(took)*99/100]
 	t.Logf("%d changes were in force on eight servers after %v (median), %v (p99), %v (most), beside %d calls", len(took), took[len(took)/2], p99, took[len(took)-1], calls.Load())
-	if p99 > 3*time.Second { // 1 s on a machine that does nothing else
-		t.Errorf("a change takes %v (p99) until all servers have it", p99)
+	most := 3 * time.Second
+	soak := redistest.Times(t, 1) > 1 // then nothing else runs
+	if soak {
+		most = time.Second
+	}
+	if p99 > most {
+		t.Errorf("a change takes %v (p99) until all servers have it, want %v at most", p99, most)
 	}
 
+	// The last change before the stop is answered, and other servers may not have it yet.
+	if status, text, err := servers[0].override("t4", 65); err != nil || status != http.StatusOK {
+		t.Fatalf("the last change before Redis stops is answered %d %s, %v", status, text, err)
+	}
 	if err := r.Pause(); err != nil {
 		t.Fatal(err)
 	}
+	stopped := time.Now()
 	if status, text, err := servers[0].override("t1", 90); err != nil || status != http.StatusServiceUnavailable {
 		t.Errorf("while Redis is stopped, a change is answered %d %s, %v", status, text, err)
 	}
@@ -144,27 +154,48 @@ func TestOverridesOnEightServers(t *testing.T) {
 			return s.figure("sluice_overrides_stale") == "1" && text != "ok\nstore: ok\n"
 		})
 	}
+	stop, within := time.Second, 6*time.Second
+	if soak {
+		stop, within = 10*time.Second, 2*time.Second
+	}
+	<-time.After(stop - time.Since(stopped))
 	if err := r.Resume(); err != nil {
 		t.Fatal(err)
 	}
-	process.Eventually(t, "a change after the pause", func() bool {
-		status, _, err := servers[1].override("t2", 70)
-		return err == nil && status == http.StatusOK
-	})
-	back := follow(1, "t2", 80)
-	t.Logf("after the pause, a change was in force on all servers after %v", back)
-
-	if status, text, err := servers[2].override("t3", 55); err != nil || status != http.StatusOK {
-		t.Fatalf("the last change of a server is answered %d %s, %v", status, text, err)
+	began := time.Now()
+	for i, s := range servers {
+		process.Eventually(t, fmt.Sprintf("the last change before the stop, and an end of the alarm, on server %d", i), func() bool {
+			n, err := s.numbersOf("t4", "/v1/peek")
+			return err == nil && n == 65 && s.figure("sluice_overrides_stale") == "0"
+		})
 	}
-	if err := servers[2].Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
+	if back := time.Since(began); back > within {
+		t.Errorf("after Redis was stopped for %v, the servers follow again after %v, want %v at most", stop, back, within)
+	} else {
+		t.Logf("after Redis was stopped for %v, all servers follow again after %v", stop, back)
+	}
+	follow(1, "t2", 80)
+
+	// A server is killed while it takes one change after another.
+	answered := 0
+	for ; ; answered++ {
+		if answered == 20 {
+			go func() { _ = servers[2].Signal(syscall.SIGKILL) }() // it runs until then
+		}
+		if status, _, err := servers[2].override(fmt.Sprint("k", answered), answered+1); err != nil || status != http.StatusOK {
+			break
+		}
 	}
 	servers[2] = serve(t, tenantsAt(r.Addr()))
+	t.Logf("%d changes were answered before the server was killed", answered)
 	for i, s := range servers {
-		process.Eventually(t, fmt.Sprintf("the change on server %d", i), func() bool {
-			n, err := s.numbersOf("t3", "/v1/peek")
-			return err == nil && n == 55
+		process.Eventually(t, fmt.Sprintf("the %d answered changes on server %d", answered, i), func() bool {
+			for k := range answered {
+				if n, err := s.numbersOf(fmt.Sprint("k", k), "/v1/peek"); err != nil || n != k+1 {
+					return false
+				}
+			}
+			return true
 		})
 	}
 }
