@@ -44,7 +44,12 @@ func (s *Store) Settle(ctx context.Context, c sluice.Charge, actual int64) error
 	if err := translate.CheckSettle(&c, actual); err != nil {
 		return err
 	}
-	actual = min(actual, 2*exact) // exceeds any cost by more than can be counted
+	switch s.limits.get(c.Limit).params.Kind {
+	case algo.KindBucket, algo.KindWarmBucket, algo.KindLeaky:
+		actual = min(actual, algo.MaxUnits) // before the difference is taken, as in package algo
+	default:
+		actual = min(actual, 2*exact) // exceeds any cost by more than can be counted
+	}
 	// Scripts count the difference exactly only of smaller numbers.
 	if more := actual - exact; more > 0 && more < c.Cost {
 		c.Cost, actual = c.Cost-more, exact
