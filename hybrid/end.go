@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/driver"
+	"github.com/sluicehq/sluice/internal/algo"
 	"github.com/sluicehq/sluice/internal/translate"
 )
 
@@ -43,7 +44,13 @@ func (s *Store) Settle(ctx context.Context, c sluice.Charge, actual int64) error
 			return err
 		}
 	}
-	return s.backend.Settle(ctx, remote(c), actual)
+	err := s.backend.Settle(ctx, remote(c), actual)
+	if e := s.table.lookup(c.Limit, c.Key); e != nil && c.Receipt.At == algo.Newest {
+		e.lock()
+		e.forgive() // there may be units again
+		e.unlock()
+	}
+	return err
 }
 
 // local reports whether a receipt is of a local charge.

@@ -12,6 +12,7 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/hybrid"
+	"github.com/sluicehq/sluice/internal/algo"
 )
 
 const (
@@ -231,12 +232,18 @@ func TestDenialsAreKept(t *testing.T) {
 	}
 }
 
-// A reset ends the denials that a process has kept, and so do changed limits.
+// A reset ends the denials that a process has kept, and so do units that are given back, and changed limits.
 func TestDenialsEnd(t *testing.T) {
 	const burst = 20
 	for name, end := range map[string]func(s *stage){
 		"reset": func(s *stage) {
 			if err := s.store.Reset(context.Background(), s.limit, key); err != nil {
+				s.Fatal(err)
+			}
+		},
+		"units given back": func(s *stage) {
+			newest := sluice.Charge{Limit: s.limit, Key: key, Cost: 1, Receipt: sluice.Receipt{At: algo.Newest}}
+			if err := s.store.Settle(context.Background(), newest, 0); err != nil {
 				s.Fatal(err)
 			}
 		},
@@ -251,7 +258,7 @@ func TestDenialsEnd(t *testing.T) {
 					t.Fatalf("called %v, %+v", called, d)
 				}
 				end(s)
-				if d, called := s.request(sluice.Request{Cost: 1}); !called || !d.Allowed && name == "reset" {
+				if d, called := s.request(sluice.Request{Cost: 1}); !called || !d.Allowed && name != "changed limits" {
 					t.Errorf("called %v, %+v", called, d)
 				}
 			})

@@ -67,6 +67,11 @@ func (d *Decider) Reset(ctx context.Context, rule string, key ...string) error {
 	return d.Policy().Reset(ctx, d.store, rule, key...)
 }
 
+// GiveBack gives units back to a key of a rule; see Policy.GiveBack, which has the same errors.
+func (d *Decider) GiveBack(ctx context.Context, units int64, rule string, key ...string) error {
+	return d.Policy().GiveBack(ctx, d.store, units, rule, key...)
+}
+
 // Ban bans a key of a rule by hand; see Policy.Ban, which has the same errors.
 func (d *Decider) Ban(ctx context.Context, length time.Duration, rule string, key ...string) error {
 	return d.Policy().Ban(ctx, d.store, length, rule, key...)

@@ -304,7 +304,7 @@ func TestDescriptorsWithoutStore(t *testing.T) {
 	}
 }
 
-// TestRefundsReachEachAlgorithm gives units back to each algorithm.
+// TestRefundsReachEachAlgorithm gives units back to each algorithm. A bucket that warms up has units when its last charge is paid.
 func TestRefundsReachEachAlgorithm(t *testing.T) {
 	for _, c := range []struct {
 		algorithm sluice.Algorithm
@@ -313,10 +313,10 @@ func TestRefundsReachEachAlgorithm(t *testing.T) {
 		{sluice.FixedWindow{Rate: sluice.PerHour(10)}, "7"},
 		{sluice.FixedWindow{Rate: sluice.PerHour(10), CountDenied: true}, "7"},
 		{sluice.TokenBucket{Rate: sluice.PerDay(10)}, "7"},
-		{sluice.TokenBucket{Rate: sluice.PerDay(10), WarmUp: time.Hour}, "no"},
+		{sluice.TokenBucket{Rate: sluice.PerDay(10), WarmUp: time.Hour}, "0"},
 		{sluice.SlidingWindow{Rate: sluice.PerHour(10)}, "7"},
 		{sluice.SlidingCounter{Rate: sluice.PerHour(10)}, "7"},
-		{sluice.SlidingLog{Rate: sluice.PerHour(10)}, "no"},
+		{sluice.SlidingLog{Rate: sluice.PerHour(10)}, "7"},
 		{sluice.LeakyBucket{Rate: sluice.PerDay(10), Queue: 9, Undelayed: 9}, "no"},
 	} {
 		r := described("r", 0, "user")

@@ -259,9 +259,6 @@ func (d *DescriptorResult) fold(err error, refund bool) {
 	d.Allowed = !d.Over || m.Role != RoleEnforced && m.Role != RoleQuota
 }
 
-// clockLimit is never charged: a decision about it has the store's time in its receipt.
-var clockLimit = sluice.MustLimit("(clock)", sluice.FixedWindow{Rate: sluice.PerSecond(1)})
-
 // giveUnitsBack carries out the refunds, and decides their requests again, which still take nothing.
 func (c *call) giveUnitsBack(ctx context.Context, store sluice.Store) {
 	for i := range c.selected {
@@ -270,7 +267,7 @@ func (c *call) giveUnitsBack(ctx context.Context, store sluice.Store) {
 			continue
 		}
 		d := &c.v.Descriptors[s.descriptor]
-		d.Err = c.refundAll(ctx, store, s)
+		d.Err = s.giveBack(ctx, store, s.refund, c.scratch.requests)
 		d.Refunded = d.Err == nil
 		out := make([]sluice.Decision, s.results())
 		if err := store.DecideAll(ctx, c.scratch.requests[s.at:s.at+len(out)], out); err != nil {
@@ -281,25 +278,21 @@ func (c *call) giveUnitsBack(ctx context.Context, store sluice.Store) {
 	}
 }
 
-// refundAll gives units back to all limits of a rule. If one algorithm cannot take them, none gets them.
-func (s *scratch) refundAll(ctx context.Context, store sluice.Store, q *selection) error {
+// giveBack gives units of the newest charges back to all limits of a rule. If one algorithm cannot take them, none gets them.
+// Candidates may be such limits.
+func (q *selection) giveBack(ctx context.Context, store sluice.Store, units int64, requests []sluice.Request) error {
 	for j := range q.set.requests {
-		if l := q.set.requests[j].Limit; !descriptors.Refunds(l) {
+		if l := q.set.requests[j].Limit; !l.TakesDebits() && q.set.kinds[j].role != RoleCandidate {
 			return fmt.Errorf("policy: rule %q: a %s cannot take units back: %w", q.rule.Name, kindName(l), errors.ErrUnsupported)
 		}
 	}
 	var errs []error
 	for j := range q.set.requests {
-		r := &s.requests[q.at+j]
-		charge := sluice.Charge{Limit: r.Limit, Key: r.Key, Cost: q.refund, Receipt: s.decisions[q.at+j].Receipt}
-		if charge.Receipt.Over = 0; charge.Receipt.At == 0 {
-			now, err := store.Decide(ctx, sluice.Request{Limit: clockLimit, Key: r.Key, Peek: true})
-			if err != nil {
-				return errors.Join(append(errs, err)...)
-			}
-			charge.Receipt.At = now.Receipt.At
+		r := &requests[q.at+j]
+		if r.Limit.TakesDebits() {
+			charge := sluice.Charge{Limit: r.Limit, Key: r.Key, Cost: units, Receipt: sluice.Receipt{At: algo.Newest}}
+			errs = append(errs, store.Settle(ctx, charge, 0))
 		}
-		errs = append(errs, store.Settle(ctx, charge, 0))
 	}
 	return errors.Join(errs...)
 }
@@ -309,10 +302,6 @@ func kindName(l *sluice.Limit) string {
 	switch l.Params().Kind {
 	case algo.KindLeaky:
 		return "leaky bucket"
-	case algo.KindSlidingLog:
-		return "sliding log"
-	case algo.KindWarmBucket:
-		return "token bucket with a warm-up"
 	default:
 		return "concurrency limit"
 	}

@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -257,6 +258,48 @@ func BenchmarkOverridesByCall(b *testing.B) {
 					b.ReportMetric(float64(o.Overrides.Bytes())/float64(n), "B/override")
 				}
 			})
+		}
+	}
+}
+
+// TestUnitsGivenBackAreOfTheNumbersInForce gives units back to keys with the numbers of the rule and of an override.
+func TestUnitsGivenBackAreOfTheNumbersInForce(t *testing.T) {
+	d, _ := describing(t, policy.Options{Rules: []policy.Rule{tenants()}})
+	left := func(tenant string, cost int64) (left []int64) {
+		v, err := d.DecideRule(t.Context(), policy.RuleRequest{Rule: "tenants", Key: []string{tenant}, Cost: max(cost, 1), Peek: cost == 0})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range v.Results {
+			left = append(left, v.Results[i].Decision.Remaining)
+		}
+		return left
+	}
+	for _, c := range []struct {
+		tenant       string
+		take, give   int64
+		before, then []int64
+	}{
+		{"silver", 2, 1, []int64{0, 3}, []int64{1, 4}},
+		{"gold", 30, 20, []int64{70, 20}, []int64{90, 40}},
+		{"", 1, 5, []int64{0, 0}, []int64{1, 1}},
+	} {
+		if got := left(c.tenant, c.take); !slices.Equal(got, c.before) {
+			t.Fatalf("%q: after %d units %v are left, want %v", c.tenant, c.take, got, c.before)
+		}
+		if err := d.GiveBack(t.Context(), c.give, "tenants", c.tenant); err != nil {
+			t.Fatal(err)
+		}
+		if got := left(c.tenant, 0); !slices.Equal(got, c.then) {
+			t.Errorf("%q: with %d back, %v are left, want %v", c.tenant, c.give, got, c.then)
+		}
+	}
+	var bad *policy.RuleRequestError
+	for _, err := range []error{
+		d.GiveBack(t.Context(), 1, "none"), d.GiveBack(t.Context(), 1, "tenants"), d.GiveBack(t.Context(), 0, "tenants", "gold"), d.GiveBack(t.Context(), -1, "tenants", "gold"),
+	} {
+		if !errors.As(err, &bad) {
+			t.Errorf("a wrong call returns %v, want a *RuleRequestError", err)
 		}
 	}
 }

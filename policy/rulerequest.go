@@ -143,6 +143,31 @@ func (p *Policy) Reset(ctx context.Context, store sluice.Store, rule string, key
 	return errors.Join(errs...)
 }
 
+// GiveBack gives units back to a key of a rule, of all its limits, as if the key's newest charges had cost less: at most what the key
+// has used. Candidates get them too. The key is given as in RuleRequest. Nothing happens if a list or an override decides about the
+// key. The error is a *RuleRequestError, or the store's: then some limits may have their units. It wraps errors.ErrUnsupported if a
+// limit is a leaky bucket, whose units have their moments, or a concurrency limit, whose leases are released; then none gets units.
+func (p *Policy) GiveBack(ctx context.Context, store sluice.Store, units int64, rule string, key ...string) error {
+	s := newScratch()
+	defer s.free()
+	s.peek, s.listsToo = true, true
+	r, err := p.read(s, rule, key)
+	if err != nil {
+		return err
+	}
+	if _, err := s.keyOf(r); err != nil {
+		return err
+	}
+	if units < 1 {
+		return &RuleRequestError{Rule: rule, Problem: fmt.Sprintf("cannot give %d units back; give 1 or more", units)}
+	}
+	s.add(r, noClass, 0, 0)
+	if s.fill(false); len(s.requests) == 0 {
+		return nil
+	}
+	return s.selected[0].giveBack(ctx, store, units, s.requests)
+}
+
 // KeyOf returns the key whose units a rule counts. The values are given as in RuleRequest. The error is a
 // *RuleRequestError.
 func (p *Policy) KeyOf(rule string, values ...string) (sluice.Key, error) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/checks/redistest"
+	"github.com/sluicehq/sluice/internal/oracle"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/redisstore"
 )
@@ -396,9 +397,13 @@ func (d *duel) end(lately bool) {
 		i = max(i, len(d.live)-1-d.rnd.IntN(3))
 	}
 	c := d.live[i]
-	if d.rnd.IntN(2) == 0 {
+	switch d.rnd.IntN(5) {
+	case 0, 1:
 		d.cancel(i)
-	} else {
+	case 2:
+		d.giveBack(&c, d.one(1, c.Cost, d.upTo(c.Limit.Capacity()+1), d.upTo(1<<53)))
+		return
+	default:
 		d.settle(i, d.one(0, 0, c.Cost, max(0, c.Cost-1), c.Cost/2, c.Cost+1, c.Cost+c.Cost/2,
 			c.Cost+d.upTo(1<<53), d.upTo(1<<53), math.MaxInt64))
 	}
@@ -444,6 +449,17 @@ func (d *duel) settle(i int, actual int64) {
 	c := d.live[i]
 	d.note("settle %s at %d", ended(&c), actual)
 	d.compare(sluice.Decision{}, sluice.Decision{}, d.redis.Settle(d.Context(), c, actual), d.memory.Settle(d.Context(), c, actual))
+}
+
+// giveBack gives units of the newest charges back.
+func (d *duel) giveBack(c *sluice.Charge, units int64) {
+	if !c.Limit.TakesDebits() {
+		return
+	}
+	d.note("give %d back, %v", units, c.Limit)
+	newest := sluice.Charge{Limit: c.Limit, Key: c.Key, Cost: units, Receipt: sluice.Receipt{At: oracle.Newest}}
+	d.compare(sluice.Decision{}, sluice.Decision{}, d.redis.Settle(d.Context(), newest, 0), d.memory.Settle(d.Context(), newest, 0))
+	d.look(c.Limit, c.Key)
 }
 
 func (d *duel) reset(l *sluice.Limit, k sluice.Key) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/checks/redistest"
+	"github.com/sluicehq/sluice/internal/oracle"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/redisstore"
 )
@@ -372,6 +373,11 @@ func (w *twins) end() {
 		held := time.Duration(w.one(-1, 0, 1, w.below(w.period+1), w.below(w.unit+1), 1<<33)) * time.Microsecond
 		what = fmt.Sprintf("release after %d", held)
 		call = func(s sluice.Store) error { return s.Release(context.Background(), c.Charge, held) }
+	case w.oneIn(3) && c.Limit.TakesDebits():
+		give := w.one(1, c.Cost, 1+w.below(c.Limit.Capacity()), 1<<40)
+		what = fmt.Sprintf("give %d back", give)
+		newest := sluice.Charge{Limit: c.Limit, Key: c.Key, Cost: give, Receipt: sluice.Receipt{At: oracle.Newest}}
+		call = func(s sluice.Store) error { return s.Settle(context.Background(), newest, 0) }
 	default:
 		actual := w.one(0, c.Cost/2, c.Cost, c.Cost+1, c.Cost+w.below(2*c.Limit.Capacity()), 1<<40, math.MaxInt64)
 		what = fmt.Sprintf("settle at %d", actual)

@@ -15,6 +15,7 @@ import (
 	"github.com/sluicehq/sluice/checks/adapters"
 	"github.com/sluicehq/sluice/checks/redistest"
 	"github.com/sluicehq/sluice/internal/algo"
+	"github.com/sluicehq/sluice/internal/oracle"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/redisstore"
 	"github.com/sluicehq/sluice/storetest"
@@ -452,6 +453,10 @@ func (w *windowWalk) end() {
 			}
 		}
 		return
+	}
+	if w.rng.IntN(3) == 0 { // units of the newest charges, whichever they are
+		c.Receipt = sluice.Receipt{At: oracle.Newest}
+		c.Cost = min(c.Cost+w.rng.Int64N(c.Limit.Capacity()), 1<<53-1)
 	}
 	actual := []int64{0, c.Cost / 2, c.Cost, c.Cost + 1, 2*c.Cost + 3, 1<<53 - 1, math.MaxInt64, w.rng.Int64N(c.Cost + 5)}[w.rng.IntN(8)]
 	w.note("settle %d of %v, key %v, at %d with %d", c.Cost, c.Limit.Algorithm(), c.Key, c.Receipt.At, actual)

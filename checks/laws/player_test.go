@@ -261,6 +261,12 @@ func (p *player) end() {
 		p.narrow(e.account, "cancel", nil, func(c candidate) (any, candidate, bool) {
 			return nil, candidate{c.Cancel(p.now, c.charges[e.id]), c.charges}, true
 		})
+	case e.charge.Limit.TakesDebits() && rapid.IntRange(0, 2).Draw(p.T, "newest") == 0:
+		give := rapid.Int64Range(1, 2*e.charge.Limit.Capacity()).Draw(p.T, "give")
+		err = p.store.Settle(ctx, sluice.Charge{Limit: e.charge.Limit, Key: e.charge.Key, Cost: give, Receipt: sluice.Receipt{At: oracle.Newest}}, 0)
+		p.narrow(e.account, "give back", nil, func(c candidate) (any, candidate, bool) {
+			return nil, candidate{c.Settle(p.now, oracle.Charge{Cost: give, At: oracle.Newest}, 0), c.charges}, true
+		})
 	default:
 		actual := rapid.Int64Range(0, 2*e.charge.Cost+2).Draw(p.T, "actual")
 		err = p.store.Settle(ctx, e.charge, actual)

@@ -197,6 +197,11 @@ func (c *SlidingWindow) Cancel(w []uint64, now int64, ch Charge) {
 // Settle replaces the cost of a charge by the actual cost, while its cell counts.
 func (c *SlidingWindow) Settle(w []uint64, now int64, ch Charge, actual int64) {
 	index, used, _, setBack := c.settled(w, now)
+	if ch.At == Newest && !setBack {
+		c.advance(w, index, used)
+		c.giveBack(w, index, uint64(ch.Cost-min(actual, ch.Cost)))
+		return
+	}
 	i := ch.At / c.cell()
 	if setBack || index-i > c.Cells || i*c.cell()-now > c.Length {
 		return
@@ -215,6 +220,16 @@ func (c *SlidingWindow) Settle(w []uint64, now int64, ch Charge, actual int64) {
 		more := min(uint64(actual-ch.Cost), MaxCount-min(w[cellsSum], MaxCount))
 		*cell += more
 		w[cellsSum] += more
+	}
+}
+
+// giveBack takes units out of the cells, from the newest one on.
+func (c *SlidingWindow) giveBack(w []uint64, index int64, units uint64) {
+	for i := index; i >= max(0, index-c.Cells); i-- {
+		cell := c.at(w, i)
+		give := min(*cell, units)
+		*cell, units = *cell-give, units-give
+		w[cellsSum] -= give
 	}
 }
 

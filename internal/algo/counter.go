@@ -197,6 +197,11 @@ func (c *SlidingCounter) Settle(s State, now int64, ch Charge, actual int64) Sta
 		}
 		return min(n+uint64(actual-ch.Cost), counterMax)
 	}
+	if ch.At == Newest {
+		units := uint64(ch.Cost - min(actual, ch.Cost))
+		give := min(cur, units)
+		return c.charged(s, index, prev-min(prev, units-give), cur-give, index*c.Length)
+	}
 	i := ch.At / c.Length
 	if i > index && i*c.Length-now <= c.Length { // a charge without cost did not move the state
 		index, prev, cur, _, _ = c.settled(s, ch.At)

@@ -98,6 +98,20 @@ func (r *logRing) push(at int64, cost uint64) {
 	r.save()
 }
 
+// giveBack takes units out of the entries after the first ones, from the newest one on.
+func (r *logRing) giveBack(first int, units uint64) {
+	for units > 0 && r.len > first {
+		if n := r.total() - r.upTo(r.len-1); n > units {
+			r.entry(r.len - 1)[1] -= units
+			break
+		} else {
+			units -= n
+			r.len--
+		}
+	}
+	r.save()
+}
+
 func (r *logRing) save() { r.w[logHead] = uint64(r.head)<<32 | uint64(r.len) }
 
 // settled returns the first entry that counts, the time from which to compute, and whether the
@@ -234,6 +248,10 @@ func (l *SlidingLog) Settle(w []uint64, now int64, c Charge, actual int64) {
 	if setBack {
 		return
 	}
+	if c.At == Newest {
+		r.giveBack(first, uint64(c.Cost-min(actual, c.Cost)))
+		return
+	}
 	i := r.search(func(i int) bool { return r.time(i) >= c.At })
 	for i < r.len && r.time(i) == c.At && r.entry(i)[1]-r.upTo(i) != uint64(c.Cost) {
 		i++
@@ -245,7 +263,7 @@ func (l *SlidingLog) Settle(w []uint64, now int64, c Charge, actual int64) {
 	if i < first {
 		return
 	}
-	more := uint64(min(actual, MaxCount)) - uint64(c.Cost) // wraps around for a surplus
+	more := uint64(min(actual, maxLogCost)) - uint64(c.Cost) // wraps around for a surplus
 	if actual > 0 {
 		for ; i < r.len; i++ {
 			r.entry(i)[1] += more
@@ -266,7 +284,7 @@ func (l *SlidingLog) charge(r *logRing, first int, at int64, c Charge, actual in
 	if actual <= c.Cost || c.At <= at-l.Length || c.At-at > l.Length {
 		return
 	}
-	more := uint64(min(actual-c.Cost, MaxCount))
+	more := uint64(min(actual-c.Cost, maxLogCost))
 	r.drop(first)
 	i := r.search(func(i int) bool { return r.time(i) >= c.At })
 	if i == r.len {
@@ -277,6 +295,7 @@ func (l *SlidingLog) charge(r *logRing, first int, at int64, c Charge, actual in
 		i = r.len - 1
 		r.entry(i)[0] = uint64(c.At) // there is no room: the last entry counts for longer
 	}
+	more = min(more, maxLogCost-min(r.entry(i)[1]-r.upTo(i), maxLogCost))
 	for ; i < r.len; i++ {
 		r.entry(i)[1] += more
 	}

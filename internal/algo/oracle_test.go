@@ -155,6 +155,11 @@ func (e *taken) end(t *testing.T, c *chooser, m *machine, o oracle.State, q *pla
 			return nil
 		}
 		return next
+	case settle && m.p.TakesDebits() && c.below(3) == 0:
+		give := c.one(1, e.charge.Cost, c.below(2*q.capacity+1), 3*q.capacity)
+		fmt.Fprintf(trail, "%d give %d back\n", now, give)
+		m.settle(now, algo.Charge{Cost: give, At: algo.Newest}, 0)
+		return o.Settle(now, oracle.Charge{Cost: give, At: oracle.Newest}, 0)
 	case settle:
 		actual := c.one(0, e.charge.Cost, c.below(q.capacity+1), q.capacity+1, 2*q.capacity)
 		if q.cost > 0 {

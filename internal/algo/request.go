@@ -56,6 +56,10 @@ type Result struct {
 	Over uint64
 }
 
+// Newest is the At of a charge that nobody can name. Settle gives as many units of the newest charges back as
+// still count, and charges no more. It is later than any time of a store.
+const Newest = 1 << 53
+
 // Charge identifies what an allowed request took, to settle or cancel it.
 type Charge struct {
 	Cost, Floor int64

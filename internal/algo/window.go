@@ -181,7 +181,7 @@ func (w *FixedWindow) Settle(s State, now int64, c Charge, actual int64) State {
 		return s
 	}
 	end, used := w.unpack(s)
-	if w.startOf(end) > c.At || c.At >= end {
+	if c.At != Newest && (w.startOf(end) > c.At || c.At >= end) || c.At == Newest && actual > c.Cost {
 		return s
 	}
 	if actual <= c.Cost {

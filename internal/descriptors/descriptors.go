@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/internal/algo"
 )
 
 // Pattern selects descriptors instead of requests. A descriptor is a list of keys and values that a
@@ -96,16 +95,4 @@ type Step struct {
 	Matches bool
 	// Value is the value of the rules' entry: the exact value, a wildcard, or empty if every value matches.
 	Value string
-}
-
-// Refunds reports whether units of a limit can be given back without the receipt of their charge. A token bucket
-// and a fixed window take back what they have given. A sliding window and a sliding counter take back what they
-// have given in the current cell or window. The other algorithms need the receipt.
-func Refunds(l *sluice.Limit) bool {
-	switch l.Params().Kind {
-	case algo.KindBucket, algo.KindFixedWindow, algo.KindSlidingWindow, algo.KindSlidingCounter:
-		return true
-	default:
-		return false
-	}
 }

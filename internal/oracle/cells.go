@@ -112,6 +112,11 @@ func (c Cells) Fresh(now int64) bool {
 // Settle implements State.
 func (c Cells) Settle(now int64, ch Charge, actual int64) State {
 	cell, _, _, setBack := c.at(now)
+	if ch.At == Newest && !setBack {
+		c = c.from(cell)
+		giveBack(c.units, ch.Cost-min(actual, ch.Cost))
+		return c
+	}
 	i := ch.At / c.cell()
 	if setBack || cell-i > c.cells || i*c.cell()-now > c.length {
 		return c

@@ -107,6 +107,12 @@ func (c Counter) Fresh(now int64) bool {
 // Settle implements State.
 func (c Counter) Settle(now int64, ch Charge, actual int64) State {
 	window, _, _, _, setBack := c.at(now)
+	if ch.At == Newest && !setBack {
+		c.last = c.later(window, window*c.length)
+		c = c.from(window)
+		giveBack(c.units, ch.Cost-min(actual, ch.Cost))
+		return c
+	}
 	i := ch.At / c.length
 	if i > window && i*c.length-now <= c.length {
 		window = i // a charge of no cost did not move the state

@@ -100,9 +100,22 @@ func (l Log) Settle(now int64, c Charge, actual int64) State {
 	if setBack || c.At <= at-l.length {
 		return l
 	}
+	if c.At == Newest {
+		old, units := l.entries[:len(l.entries)-len(counted)], c.Cost-min(actual, c.Cost)
+		counted = slices.Clone(counted)
+		for n := len(counted); n > 0 && units > 0; n-- {
+			give := min(units, counted[n-1].cost)
+			units -= give
+			if counted[n-1].cost -= give; counted[n-1].cost == 0 {
+				counted = counted[:n-1]
+			}
+		}
+		l.entries = append(slices.Clone(old), counted...)
+		return l
+	}
 	if i := slices.Index(l.entries, entry{c.Cost, c.At}); i >= 0 && c.Cost > 0 {
 		l.entries = slices.Clone(l.entries)
-		l.entries[i].cost = actual
+		l.entries[i].cost = min(actual, mostLogged)
 		if actual == 0 {
 			l.entries = slices.Delete(l.entries, i, i+1)
 		}
@@ -113,9 +126,9 @@ func (l Log) Settle(now int64, c Charge, actual int64) State {
 	}
 	// The charge has no entry. The further cost adds to the next entry, or gets an entry of its own.
 	counted = slices.Clone(counted)
-	more := entry{actual - c.Cost, c.At}
+	more := entry{min(actual-c.Cost, mostLogged), c.At}
 	if i := slices.IndexFunc(counted, func(e entry) bool { return e.at >= c.At }); i >= 0 {
-		counted[i].cost += more.cost
+		counted[i].cost = min(counted[i].cost+more.cost, mostLogged)
 	} else {
 		counted = append(counted, more)
 	}

@@ -6,7 +6,11 @@
 // microseconds, and no time is negative.
 package oracle
 
-import "math/big"
+import (
+	"maps"
+	"math/big"
+	"slices"
+)
 
 // Request is one request to a limit.
 type Request struct {
@@ -68,6 +72,17 @@ type Result struct {
 	Delay      int64
 	RetryAfter int64
 	ResetAfter int64
+}
+
+// Newest is the At of a charge that nobody can name: its settlement gives units of the newest charges back.
+const Newest = 1 << 53
+
+// giveBack takes units out of the newest cells.
+func giveBack(cells map[int64]int64, units int64) {
+	for _, i := range slices.Backward(slices.Sorted(maps.Keys(cells))) {
+		give := min(units, cells[i])
+		cells[i], units = cells[i]-give, units-give
+	}
 }
 
 // Charge is what an allowed request took.

@@ -115,6 +115,12 @@ func (w Window) Fresh(now int64) bool {
 
 // Settle implements State.
 func (w Window) Settle(now int64, c Charge, actual int64) State {
+	if c.At == Newest {
+		if !w.Fresh(now) {
+			w.used = max(0, w.used+min(0, actual-c.Cost))
+		}
+		return w
+	}
 	if w.Fresh(now) {
 		// No window is kept, or an empty one. A charge of no cost opened no window, so its settlement
 		// opens it.

@@ -135,6 +135,15 @@ do
       local p, change = s.p, actual - c[1]
       local cell = p[3] / p[4]
       local index, _, _, back = settled(s, now)
+      if c[3] == exact and not back then -- the newest charges give units back
+        local cells = advanced(s, index)
+        change = min(change, 0)
+        for i = 1, #cells do
+          local give = min(cells[i], -change)
+          cells[i], change = cells[i] - give, change + give
+        end
+        return state(p, index, cells, s.last)
+      end
       local charged = floor(c[3] / cell)
       if back or index - charged > p[4] or charged * cell - now > p[3] then
         return s

@@ -109,6 +109,11 @@ do
       if back then
         return s
       end
+      if c[3] == exact then -- the newest charges give units back
+        local units = max(0, -change)
+        local give = min(cur, units)
+        return state(p, index, prev - min(prev, units - give), cur - give, later(s, index, index * p[3]))
+      end
       local i = floor(c[3] / p[3])
       if i > index and i * p[3] - now <= p[3] then -- a charge that cost nothing did not move the state
         index, prev, cur = settled(s, c[3])

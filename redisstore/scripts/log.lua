@@ -276,12 +276,37 @@ do
     end
   end
 
+  -- given returns the state after the newest entries, at a time or later, have given units back.
+  local function given(s, units, start)
+    local counted, before = used(s, start)
+    local total = s.total - min(units, counted)
+    if total == s.total then
+      return s
+    elseif total == before then
+      return fresh(s.p)
+    end
+    local t, e, n = copy(s), find(s, total)
+    local stored = s.blank and 0 or redis.call('ZCOUNT', s.key, s.low, '+inf') - s.skip
+    local left = { e[1], total, e[3] - (e[2] - total) }
+    if n >= stored then
+      t.tail = { unpack(s.tail, 1, n - stored + 1) }
+      t.tail[n - stored + 1] = left
+    else
+      t.tail, t.cut = {}, stored - 1 - n
+      t.edit = e[2] > total and { e, e[1], left[3] } or nil
+    end
+    t.total, t.last, t.start = total, e[1], nil
+    return t
+  end
+
   local function settle(s, c, actual, now)
     local p, cost, made = s.p, c[1], c[3]
     local at, back = settled(s, now)
     local start = at - p[3] + 1
     if back or made < start then
       return s
+    elseif made == exact then -- the newest charges give units back
+      return given(s, max(0, cost - actual), start)
     end
     local t, e = copy(s), logged(s, made, cost)
     local time = made
@@ -437,6 +462,9 @@ do
         redis.call('DEL', key)
       elseif fill or s.low > 0 then
         redis.call('ZREMRANGEBYSCORE', key, fill and -1 or 0, s.low - 1)
+      end
+      if s.cut and s.cut > 0 then
+        redis.call('ZREMRANGEBYRANK', key, -s.cut, -1)
       end
       local added = {}
       if s.blank or fill then

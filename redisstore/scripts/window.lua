@@ -121,7 +121,9 @@ do
       end
       return s
     end
-    if c[3] < s.begins or c[3] >= s.ends then
+    if c[3] == exact then
+      change = min(change, 0) -- the newest charges give units back
+    elseif c[3] < s.begins or c[3] >= s.ends then
       return s
     end
     local last = s.last

@@ -51,7 +51,7 @@ func ofDescriptor(r *policy.Rule) (lines []line) {
 		lines = append(lines, line{"counts", "all hits, also the hits of denied calls"})
 	}
 	for _, l := range r.Limits {
-		if !descriptors.Refunds(l) {
+		if !l.TakesDebits() {
 			lines = append(lines, line{"refunds", "are refused: its algorithm cannot take units back without the charge"})
 			break
 		}
