@@ -150,7 +150,7 @@ func (p *Policy) Reset(ctx context.Context, store sluice.Store, rule string, key
 func (p *Policy) GiveBack(ctx context.Context, store sluice.Store, units int64, rule string, key ...string) error {
 	s := newScratch()
 	defer s.free()
-	s.peek, s.listsToo = true, true
+	s.peek, s.listsToo, s.plan = true, true, noPlan
 	r, err := p.read(s, rule, key)
 	if err != nil {
 		return err

@@ -70,6 +70,7 @@ func (a *App) pages(rules *access.Rules) (http.Handler, error) {
 		"/v1/peek":            x.Peek(),
 		"/v1/usage":           x.Usage(),
 		"/v1/reset":           x.Reset(),
+		"/v1/grant":           x.Grant(),
 		"/v1/bans":            x.Bans(),
 		"/v1/keys":            x.Keys(),
 		"/v1/overrides":       x.Overrides(),

@@ -64,7 +64,7 @@ func newRoot() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newServe(), newValidate(), newExplain(), newReplay(), newSuggest(), newLogFormat(), newImport(), newSchema(),
-		newPeek(), newReset(), newTop(), newKeys(), newHybrid(), newBan(), newUnban(), newBans(), newOverride(), newHealth(), newVersion())
+		newPeek(), newGrant(), newReset(), newTop(), newKeys(), newHybrid(), newBan(), newUnban(), newBans(), newOverride(), newHealth(), newVersion())
 	return root
 }
 

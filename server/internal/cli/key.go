@@ -225,6 +225,47 @@ func newReset() *cobra.Command {
 	return cmd
 }
 
+func newGrant() *cobra.Command {
+	var c client
+	var note string
+	cmd := &cobra.Command{
+		Use:   "grant RULE [KEY...] UNITS",
+		Short: "Give units back to a key of a rule",
+		Long: "Give units back to a key of a rule, in a running server, and show what is left then. All limits\n" +
+			"of the rule get the units, as if the newest requests of the key had cost less: at most what the\n" +
+			"key has used. To give a key more than its limit, set an override for a time. A leaky bucket and\n" +
+			"a concurrency limit cannot take units back.\n\n" + aboutKeys + about,
+		Example: "  sluice grant tenants acme 500 --note 'ticket 12: our mistake'",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return fmt.Errorf("grant needs the name of a rule and the units: sluice %s", cmd.Use)
+			}
+			last := len(args) - 1
+			units, err := strconv.ParseInt(args[last], 10, 64)
+			if err != nil {
+				return fmt.Errorf("grant: UNITS is %q; give a whole number after the key, such as 100", args[last])
+			}
+			q := struct {
+				keyedRule
+
+				Units int64  `json:"units"`
+				Note  string `json:"note,omitempty"`
+			}{keyedRule{args[0], args[1:last]}, units, note}
+			var p peeked
+			if err := c.call(cmd.Context(), http.MethodPost, "/v1/grant", q, &p); err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s gets up to %d units back for %s\n", keyText(q.Key), units, q.Rule); err != nil {
+				return err
+			}
+			return p.print(cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringVar(&note, "note", "", "`TEXT` for the audit log, such as why")
+	c.register(cmd)
+	return cmd
+}
+
 func newKeys() *cobra.Command {
 	var c client
 	var most int

@@ -62,7 +62,8 @@ func TestADayOfOperation(t *testing.T) {
 	}
 	all := strings.Join(said, "\n")
 	for _, want := range []string{
-		"ok, 1 rule", "banned by per-client for 1h0m0s", "by hand  per-client  192.0.2.1", `"action":"unban","by":"token","claimed":`, `"result":"done"`,
+		"ok, 1 rule", "banned by per-client for 1h0m0s", "by hand  per-client  192.0.2.1", `"action":"unban","by":"token","claimed":`,
+		"192.0.2.7 gets up to 50 units back for per-client\n", "replaced for per-client", `"unlimited":true,"until":"2099-01-31T18:00:00Z","note":"ticket 14: partner"`, "removed for per-client", `"result":"done"`,
 	} {
 		if !strings.Contains(regexp.MustCompile(` {2,}`).ReplaceAllString(all, "  "), want) {
 			t.Errorf("the commands do not print %q:\n%s", want, all)

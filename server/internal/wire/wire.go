@@ -95,6 +95,7 @@ type LimitUsage struct {
 	// Plan is the plan whose numbers these are.
 	Plan     string `json:"plan,omitempty"`
 	Allowed  bool   `json:"allowed"`
+	Reason   string `json:"reason,omitempty"`
 	Capacity int64  `json:"capacity"`
 	// Used and Remaining are left out if the store did not decide, or the key is banned.
 	Used      *int64 `json:"used,omitempty"`

@@ -156,6 +156,9 @@ func operations(c *ClientWithResponses) {
 	want(set(`{"rule": "login", "key": ["192.0.2.8"], "limit": {"rate": "9/d"}, "for_ms": 60000, "note": "a test"}`) == 200, "an override", nil)
 	want(set(`{"overrides": [{"rule": "login", "key": ["192.0.2.9"], "deny": true}]}`) == 200, "a batch of overrides", nil)
 	want(set(`{"rule": "login", "key": ["192.0.2.8"]}`) == 400, "an override without numbers", nil)
+	granted := done(c.GrantWithResponse(ctx, nil, UnitsToGrant{Rule: "units", Units: 1, Note: ptr("a test")}))
+	want(granted.JSON200 != nil && granted.JSON200.Allowed, "units that come back", granted)
+	want(done(c.GrantWithResponse(ctx, nil, UnitsToGrant{Rule: "jobs", Units: 1})).StatusCode() == 409, "units of a rule that takes none back", nil)
 	found := done(done(c.ListOverridesWithResponse(ctx, &ListOverridesParams{Rule: ptr("login")})).JSON200.AsOverrides())
 	want(len(found.Overrides) == 2, "the overrides", found)
 	gone := done(c.UnsetOverridesWithBodyWithResponse(ctx, nil, "application/json", strings.NewReader(`{"rule": "login", "key": ["192.0.2.8"]}`)))
@@ -214,6 +217,7 @@ func withoutStore(c, operator *ClientWithResponses, reservation string) {
 		"reset":  done(operator.ResetWithResponse(ctx, KeyToReset{Rule: ptr("units")})).ApplicationproblemJSON5XX,
 		"ban":    done(operator.BanWithResponse(ctx, NewBan{Rule: "login", Key: key("192.0.2.7"), ForMs: 1})).ApplicationproblemJSON5XX,
 		"lift":   done(operator.LiftBanWithResponse(ctx, KeyOfRule{Rule: "login", Key: key("192.0.2.7")})).ApplicationproblemJSON5XX,
+		"grant":  done(operator.GrantWithResponse(ctx, nil, UnitsToGrant{Rule: "units", Units: 1})).ApplicationproblemJSON5XX,
 		"list":   done(operator.ListBansWithResponse(ctx, nil)).ApplicationproblemJSON5XX,
 	} {
 		want(p != nil && p.Status == 503 && p.Remedy != nil, what, p)

@@ -89,6 +89,8 @@ async function operations() {
   assert.equal((await operator.PUT("/v1/overrides", { body: override })).response.status, 400);
   assert.equal((await operator.GET("/v1/overrides", { params: { query: { rule: "login" } } })).response.status, 200);
   assert.equal((await operator.DELETE("/v1/overrides", { body: override })).response.status, 200);
+  assert((await operator.POST("/v1/grant", { body: { rule: "units", units: 1, note: "a test" } })).data?.allowed);
+  assert.equal((await operator.POST("/v1/grant", { body: { rule: "jobs", units: 1 } })).response.status, 409);
   assert.equal((await operator.GET("/v1/keys", { params: { query: { rule: "login" } } })).data?.keys[0].now?.capacity, 2);
   const hot = { requests: Array.from({ length: 50 }, () => ({ path: "/hot" })) };
   let hybrid: components["schemas"]["Hybrid"] | undefined;

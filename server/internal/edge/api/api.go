@@ -147,6 +147,7 @@ func New(o Options) (*API, error) {
 		"/v1/renew":     {{method: http.MethodPost, serve: a.renew}},
 		"/v1/release":   {{method: http.MethodPost, serve: a.release}},
 		"/v1/reset":     a.authorized(a.resetCalls()),
+		"/v1/grant":     a.authorized(a.grantCalls()),
 		"/v1/bans":      a.authorized(a.banCalls()),
 		"/v1/overrides": a.authorized(a.overrideCalls()),
 		"/v1/keys":      a.authorized(a.keyCalls()),

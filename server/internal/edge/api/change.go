@@ -7,7 +7,7 @@ import (
 
 // Change is what a call did to keys, or tried to do.
 type Change struct {
-	// Action is ban, unban, reset, override or unset.
+	// Action is ban, unban, reset, grant, override or unset.
 	Action string
 	// Rules are the rules whose keys were changed. If the caller named a rule, it is the only one.
 	Rules []string
@@ -15,7 +15,9 @@ type Change struct {
 	Key string
 	// For is the length of a ban, or of an override that ends.
 	For time.Duration
-	// Terms are the numbers of an override, and Note is its note.
+	// Units are the units that were given back.
+	Units int64
+	// Terms are the numbers of an override, and Note is the note of an override or of units.
 	Terms, Note string
 	// Status is the status of the answer, and Problem the title of the problem; empty if there is none.
 	Status  int

@@ -53,7 +53,7 @@ func TestDescribesEachField(t *testing.T) {
 	d := describedBy(t)
 	requests := map[string]any{
 		"DecisionRequest": request{}, "Reservation": reservation{}, "Settlement": settlement{}, "Cancellation": cancellation{},
-		"NewBan": newBan{}, "KeyOfRule": keyOfRule{}, "NewOverride": newOverride{},
+		"NewBan": newBan{}, "KeyOfRule": keyOfRule{}, "NewOverride": newOverride{}, "UnitsToGrant": given{},
 	}
 	answers := map[string]any{
 		"Decision": decision{}, "LimitDecision": limitDecision{}, "Waits": wire.Waits{}, "Handling": handling{}, "Answer": answer{},

@@ -247,9 +247,13 @@ func (a *API) override(q *newOverride, o *Override, now time.Time, remove bool) 
 		o.Until = o.Until.Add(time.Second - 1).Truncate(time.Second).UTC()
 	}
 	if o.Note = printed(q.Note, mostNote); o.Note != q.Note {
-		return invalid("note", fmt.Sprintf("The note has %d bytes, or characters that cannot be printed.", len(q.Note)), fmt.Sprintf("give a text of one line, of %d bytes at most", mostNote))
+		return badNote(q.Note)
 	}
 	return nil
+}
+
+func badNote(note string) *problem {
+	return invalid("note", fmt.Sprintf("The note has %d bytes, or characters that cannot be printed.", len(note)), fmt.Sprintf("give a text of one line, of %d bytes at most", mostNote))
 }
 
 // termsOf returns the terms in their shortest JSON, so that equal ones are equal texts.

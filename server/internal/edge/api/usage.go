@@ -33,7 +33,7 @@ func (a *API) usage(w http.ResponseWriter, r *http.Request) *problem {
 		return invalid("?rule", "The name of the rule is missing, or there are several.", "name one rule whose key it is")
 	}
 	if len(values["plan"]) > 1 {
-		return invalid("?plan", "There are several plans.", "name the one that requests of the key name, or leave it out")
+		return invalid("?plan", "There are several plans.", "name the plan of the requests, or leave it out")
 	}
 	u, p := a.usageOf(r.Context(), policy.RuleRequest{Rule: values.Get("rule"), Key: values["key"], Plan: values.Get("plan"), Peek: true})
 	if p != nil {
@@ -61,7 +61,7 @@ func (a *API) usageOf(ctx context.Context, q policy.RuleRequest) (*wire.Usage, *
 			continue
 		}
 		x := a.phrases().LimitResult(m)
-		l := wire.LimitUsage{Limit: x.Limit, Role: x.Role, Listed: x.Listed, From: x.From, Plan: x.Plan, Allowed: d.Allowed, Capacity: m.Request.Limit.Capacity(), Waits: waitsOf(d, d.Delay)}
+		l := wire.LimitUsage{Limit: x.Limit, Role: x.Role, Listed: x.Listed, From: x.From, Plan: x.Plan, Allowed: d.Allowed, Reason: d.Reason.String(), Capacity: m.Request.Limit.Capacity(), Waits: waitsOf(d, d.Delay)}
 		if !d.Degraded && m.Listed == policy.NotListed && d.Reason != sluice.ReasonBanned {
 			used := max(0, d.Limit-d.Remaining)
 			l.Capacity, l.Used, l.Remaining = d.Limit, &used, &d.Remaining

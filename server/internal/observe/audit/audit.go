@@ -36,7 +36,7 @@ type Log struct {
 // Record is one line.
 type Record struct {
 	Time time.Time `json:"time"`
-	// Action is ban, unban, reset, reveal, override, unset, call, reload, refresh, start or stop. A call was refused before it was read.
+	// Action is ban, unban, reset, grant, reveal, override, unset, call, reload, refresh, start or stop. A call was refused before it was read.
 	Action string `json:"action"`
 	// By is how the caller proved its identity, and Claimed the name that it gave without proof.
 	By      string `json:"by,omitempty"`
@@ -50,7 +50,9 @@ type Record struct {
 	// Key is the fingerprint of the key, as in the log.
 	Key   string `json:"key,omitempty"`
 	ForMS int64  `json:"for_ms,omitempty"`
-	// Terms are the numbers of an override, and Note is its note.
+	// Units are the units that were given back.
+	Units int64 `json:"units,omitempty"`
+	// Terms are the numbers of an override, and Note is the note of an override or of units.
 	Terms json.RawMessage `json:"terms,omitempty"`
 	Note  string          `json:"note,omitempty"`
 	// Changed are the settings that a reload changed, or what was read again.
@@ -117,6 +119,7 @@ type Change struct {
 	Rules   []string
 	Key     string // the fingerprint
 	For     time.Duration
+	Units   int64
 	Terms   string
 	Note    string
 	Status  int
@@ -187,7 +190,7 @@ func (l *Log) Begin(q *http.Request, c Change) error {
 // of returns the record of a call.
 func (l *Log) of(q *http.Request, c Change) Record {
 	r := from(q, l.tokens && c.Status != http.StatusUnauthorized)
-	r.Action, r.Rules, r.Key, r.ForMS = c.Action, c.Rules, c.Key, c.For.Milliseconds()
+	r.Action, r.Rules, r.Key, r.ForMS, r.Units = c.Action, c.Rules, c.Key, c.For.Milliseconds(), c.Units
 	r.Terms, r.Note = json.RawMessage(c.Terms), clean(c.Note)
 	return r
 }
