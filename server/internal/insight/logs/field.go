@@ -41,9 +41,6 @@ const (
 	action          // members of a Verdict
 	limited         // an action in the words of limit_req
 	rule            //
-	limitName       //
-	key             //
-	cost            //
 )
 
 // has says which fields of a record a kind sets.
@@ -165,12 +162,6 @@ func (f field) set(rec *Record, text string, s *state) (why string) {
 		rec.Verdict.Action = limitReq[text]
 	case rule:
 		rec.Verdict.Rule = s.plain(text)
-	case limitName:
-		rec.Verdict.Limit = s.plain(text)
-	case key:
-		rec.Verdict.Key = text
-	case cost:
-		rec.Verdict.Cost, ok = decimal(text, 0)
 	}
 	if !ok {
 		return noNumber

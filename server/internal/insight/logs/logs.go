@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -40,9 +41,6 @@ type Verdict struct {
 	Action string // allow, mark, degrade, delay or deny; in Sluice's own log, a request that waits has allow
 	Dry    bool   // the decision was not carried out
 	Rule   string // the rule that decided
-	Limit  string // the tightest limit
-	Key    string // the fingerprint of the limit's key
-	Cost   int64
 }
 
 // Fields is a set of what the records of a format have.
@@ -305,7 +303,7 @@ func (r *Reader) step() {
 			if err := s.close(); err != nil && r.err == nil {
 				r.err = err
 			}
-			r.files = remove(r.files, s)
+			r.files = slices.DeleteFunc(r.files, func(f *source) bool { return f == s })
 			if err := r.turn(); err != nil && r.err == nil {
 				r.err = err
 			}

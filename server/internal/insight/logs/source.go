@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
@@ -183,10 +182,6 @@ func (s *source) fill() bool {
 			return true
 		}
 	}
-}
-
-func remove(files []*source, s *source) []*source {
-	return slices.DeleteFunc(files, func(f *source) bool { return f == s })
 }
 
 // sample returns the first lines of the chunk.

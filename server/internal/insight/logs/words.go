@@ -131,7 +131,7 @@ var (
 		variable: nginxWords.variable,
 		kinds: map[string]kind{
 			"time": fine, "time_local": stamp, "client_ip": client, "method": method, "host": host, "path": path, "request": request, "status": status,
-			"action": action, "rule": rule, "limit": limitName, "key": key, "cost": cost,
+			"action": action, "rule": rule,
 		},
 		named:   []affix{{before: "http_", source: "header", folded: true}},
 		escapes: '\\', requests: '\\',

@@ -152,10 +152,10 @@ func newEngine(p *Policy, o policy.Options, l *logs.Layout, assumed []Assumption
 		TrustMarks: func(r *http.Request) bool { return p.TrustMarks && e.ip.TrustsPeer(r) },
 		Attribute:  func(_ *http.Request, name string) (string, bool) { text, ok := e.request.values[name]; return text, ok },
 	}
-	if len(e.request.claims) > 0 || claims(e.request.fields) {
+	if len(e.request.claims) > 0 || has(e.request.fields, "claim") {
 		deciding.Claim = func(_ *http.Request, name string) (string, bool) { text, ok := e.request.claims[name]; return text, ok }
 	}
-	if len(e.request.values) == 0 && !attributes(e.request.fields) {
+	if len(e.request.values) == 0 && !has(e.request.fields, "attribute") {
 		deciding.Attribute = nil
 	}
 	if e.decider, err = httplimit.NewPolicyDecider(deciding); err != nil {
@@ -173,16 +173,8 @@ func newEngine(p *Policy, o policy.Options, l *logs.Layout, assumed []Assumption
 	return e, nil
 }
 
-func claims(fields []field) bool     { return has(fields, "claim") }
-func attributes(fields []field) bool { return has(fields, "attribute") }
-
 func has(fields []field, from string) bool {
-	for i := range fields {
-		if fields[i].Source == from {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(fields, func(f field) bool { return f.Source == from })
 }
 
 // usesPressure reports whether a match depends on the pressure on a rule.
