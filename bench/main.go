@@ -4,6 +4,7 @@
 //   - memory: decisions in memory, beside floors and peers;
 //   - http: the net/http middleware, beside those of peers;
 //   - api: calls of the decision API, beside a bare handler of the same JSON;
+//   - changes: overrides by call: changes in a second, and the start of a server with many;
 //   - doors: calls of gateways and other programs, beside the least that their protocols cost;
 //   - proxy: requests through sluice serve, beside nginx, HAProxy, httputil.ReverseProxy and a floor;
 //   - redis: decisions in Redis, over one server that it starts;
@@ -11,14 +12,14 @@
 //
 // The usage is
 //
-//	go -C bench run . [-part memory,http,api,proxy] [-quick] [-only REGEXP] [-check] [-o PAGE] [-cpuprofile FILE]
+//	go -C bench run . [-part memory,http,api,changes,proxy] [-quick] [-only REGEXP] [-check] [-o PAGE] [-cpuprofile FILE]
 //	go -C bench run . -part redis [-duration D] [-callers N,…] […]
 //	go -C bench run . -part doors [-ratelimit PROGRAM] [-traefik PROGRAM] […]
 //	go -C bench run . -part hybrid [-plot FILE] [-gubernator PROGRAM] […]
 //
-// A full run of memory and http takes about six minutes on two cores and 4 GB, one of api about two, one of proxy about
-// four, one of redis about three, one of hybrid about five, and one of doors about eleven. Nothing else should run on the
-// machine. With -o, the command replaces the parts that it measured in a page.
+// A full run of memory and http takes about six minutes on two cores and 4 GB, one of api about two, one of changes about
+// three, one of proxy about four, one of redis about three, one of hybrid about five, and one of doors about eleven.
+// Nothing else should run on the machine. With -o, the command replaces the parts that it measured in a page.
 package main
 
 import (
@@ -39,6 +40,7 @@ import (
 	"github.com/sluicehq/sluice/bench/figures"
 	"github.com/sluicehq/sluice/bench/inprocess"
 	"github.com/sluicehq/sluice/bench/overapi"
+	"github.com/sluicehq/sluice/bench/overchanges"
 	"github.com/sluicehq/sluice/bench/overdoors"
 	"github.com/sluicehq/sluice/bench/overfleet"
 	"github.com/sluicehq/sluice/bench/overproxy"
@@ -60,7 +62,7 @@ func main() {
 // parts returns all parts, in the order in which they run.
 func parts() []figures.Part {
 	return []figures.Part{
-		inprocess.Memory(), inprocess.HTTP(), overapi.New(), overproxy.New(), overdoors.New(), overredis.New(), overfleet.New(),
+		inprocess.Memory(), inprocess.HTTP(), overapi.New(), overchanges.New(), overproxy.New(), overdoors.New(), overredis.New(), overfleet.New(),
 	}
 }
 
@@ -124,7 +126,7 @@ func parse(all []figures.Part, args []string, stderr io.Writer) (*command, error
 		})
 	}
 	list := strings.Join(names, ", ")
-	chosen := c.flags.String("part", "memory,http,api,proxy", "the `parts` to measure, of "+list)
+	chosen := c.flags.String("part", "memory,http,api,changes,proxy", "the `parts` to measure, of "+list)
 	c.flags.BoolVar(&c.options.Quick, "quick", false, "a short run with fewer keys, which shows that all works; its figures mean little")
 	c.flags.Func("only", "measure only the `step/subject` pairs that match this regular expression, as in '(hot|keys).*/sluice'", func(text string) (err error) {
 		c.options.Only, err = regexp.Compile(text)

@@ -260,7 +260,19 @@ func (p *Policy) CheckTerms(rule, text string) error {
 	case r.lazily == nil:
 		return &RuleRequestError{Rule: rule, Problem: "has no limits, so its keys have no overrides"}
 	}
-	return r.read(&terms{text: text}).err
+	return r.termsOf(r.lazily.options.Overrides.named(rule, text)).err
+}
+
+// named returns the terms of a text: the terms that keys of the rule have, which may have been read already, or new ones.
+func (t *OverrideTable) named(rule, text string) *terms {
+	if t != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if o := t.rules[rule]; o != nil && o.texts[text] != nil {
+			return o.texts[text]
+		}
+	}
+	return &terms{text: text}
 }
 
 // lazily returns what a rule needs to read terms later.

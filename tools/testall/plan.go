@@ -36,6 +36,7 @@ var plain = map[string]string{
 	"bench/floor":              "code for comparisons, which no user runs",
 	"bench/inprocess":          "measures, which the race detector falsifies",
 	"bench/overapi":            "measures, which the race detector falsifies",
+	"bench/overchanges":        "measures, which the race detector falsifies",
 	"bench/overdoors":          "measures, which the race detector falsifies",
 	"bench/overfleet":          "measures, which the race detector falsifies",
 	"bench/overproxy":          "measures, which the race detector falsifies",
