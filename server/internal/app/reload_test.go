@@ -386,6 +386,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 		}
 	}
 	took := time.Since(began)
+	eventually(t, "a thousand requests", func() bool { return sent.Load() >= 1000 })
 	stop.Store(true)
 	running.Wait()
 	if took > time.Minute {

@@ -131,22 +131,28 @@ type description struct {
 	document map[string]any
 }
 
-func describedBy(t *testing.T) *description {
-	t.Helper()
+// readDescription returns the one description of all tests.
+var readDescription = sync.OnceValues(func() (*description, error) {
 	text, err := yaml.YAMLToJSON(OpenAPI)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
-	if err := c.AddResource("openapi.json", document); err != nil {
+	return &description{compiler: c, document: document.(map[string]any)}, c.AddResource("openapi.json", document)
+})
+
+func describedBy(t *testing.T) *description {
+	t.Helper()
+	d, err := readDescription()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return &description{compiler: c, document: document.(map[string]any)}
+	return d
 }
 
 // at follows a path through the document, and references on the way.
