@@ -3,6 +3,16 @@ package main
 // ofServers break what docs/failure-modes.md promises of the server: its listeners, edges, files and logs.
 var ofServers = []mutation{
 	{
+		"what others write to Redis costs a server a bounded amount", "server/internal/store/peers/peers.go",
+		"&& len(questions) < mostQuestions:", "&& len(questions) < 2*mostQuestions:",
+		"server/internal/store/peers TestHostilePeers",
+	},
+	{
+		"with hash_keys, servers give each other no keys", "server/internal/app/peers.go",
+		"		if a.engine.store.KeySecret() != nil {\n			return nil", "		if a.engine.store.KeySecret() == nil {\n			return nil",
+		"checks/servers TestServersAddUp",
+	},
+	{
 		"connections are bounded for each client address", "server/internal/listen/accept/bounds.go",
 		"	if l.clients[addr] >= l.bounds.PerClient {", "	if l.clients[addr] > l.bounds.PerClient {",
 		"server/internal/listen/accept TestClientsOfConnections",

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/sluicehq/sluice/server/internal/observe"
 	"github.com/sluicehq/sluice/server/internal/observe/fleet"
@@ -34,12 +33,9 @@ const (
 	queryKeys = "keys"
 )
 
-// answer answers a question of another server; nil if it cannot.
+// answer answers a question of another server; nil if it cannot. A rule that only the other server has did nothing here.
 func (a *App) answer(ctx context.Context, question string) []byte {
 	kind, rule, _ := strings.Cut(question, " ")
-	if !a.known(rule) {
-		return nil
-	}
 	var answer any
 	switch kind {
 	case queryLive:
@@ -132,7 +128,7 @@ func (a *App) allHistory(ctx context.Context, rule, span string) *wire.History {
 	if a.peers == nil {
 		return h
 	}
-	answers, _, _ := a.peers.Query(ctx, span+" "+rule) // after an error, the answers are the last ones
+	answers, _ := a.peers.Wait(ctx, span+" "+rule) // after an error, the answers are the last ones
 	for i := range answers {
 		var other wire.History
 		if answers[i].Text != nil && json.Unmarshal(answers[i].Text, &other) == nil {
@@ -154,41 +150,19 @@ func (a *App) sharedKeys(ctx context.Context, rule string) map[string][]string {
 	return values
 }
 
-const (
-	// valuesWithin is how long a call waits for the values of a key of another server, and valuesEvery how often it looks.
-	valuesWithin = 2500 * time.Millisecond
-	valuesEvery  = 100 * time.Millisecond
-)
-
 // keyOfPeers returns the values of a key that another server lists; nil if none gives it.
 func (a *App) keyOfPeers(ctx context.Context, rule, digest string) []string {
 	if a.peers == nil || a.engine.store.KeySecret() != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, valuesWithin)
-	defer cancel()
-	tick := time.NewTicker(valuesEvery)
-	defer tick.Stop()
-	for {
-		answers, _, err := a.peers.Query(ctx, queryKeys+" "+rule)
-		waiting := false
-		for i := range answers {
-			var values map[string][]string
-			if answers[i].Text == nil {
-				waiting = waiting || !answers[i].Silent()
-			} else if json.Unmarshal(answers[i].Text, &values) == nil && values[rule+" "+digest] != nil {
-				return values[rule+" "+digest]
-			}
-		}
-		if err != nil || !waiting {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
+	answers, _ := a.peers.Wait(ctx, queryKeys+" "+rule) // without Redis, the last answers are as good as any
+	for i := range answers {
+		var values map[string][]string
+		if answers[i].Text != nil && json.Unmarshal(answers[i].Text, &values) == nil && values[rule+" "+digest] != nil {
+			return values[rule+" "+digest]
 		}
 	}
+	return nil
 }
 
 // addPeers adds the other servers to a frame, and their numbers if all are wanted.

@@ -16,6 +16,7 @@ import (
 	"os/user"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -239,10 +240,10 @@ func (c *client) refused(status int, text []byte) error {
 	return errors.New(what)
 }
 
-// printable removes control characters.
+// printable removes characters that move a cursor, turn the text or cannot be seen.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+		if !unicode.IsGraphic(r) {
 			return ' '
 		}
 		return r

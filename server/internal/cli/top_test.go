@@ -152,7 +152,14 @@ func TestHostileKeysInTop(t *testing.T) {
 	v := busy(2)
 	v.unmasked = true
 	v.show([]wire.DeniedKey{{Rule: "login", Digest: "00000000000000aa", Key: []string{"\x1b[2J", "\u202e\u200b", "日"}}})
-	got := screen(v.lines(200, 30))
+	hostile := "\x1b[2J\u202e"
+	f := v.last()
+	f.Keys[1].Rule, f.Keys[1].Digest, f.Keys[1].Reason, f.Keys[1].Role = hostile, hostile, hostile, hostile
+	f.Rules[0].Rule, f.Heavy[0].Rule, f.Heavy[0].Digest = hostile, hostile, hostile
+	f.Servers = []wire.Server{{Name: hostile, Admin: hostile, State: wire.ServerSilent}, {NotReady: hostile}, {Name: hostile, State: wire.ServerWaiting}}
+	f.ServersUnknown = hostile
+	heavy := screen(v.heavyLines(f, 200))
+	got := heavy + screen(v.lines(200, 30))
 	if strings.Contains(got, "\x1b[2J") || strings.ContainsAny(got, "\u202e\u200b") || strings.Contains(got, "日") || !strings.Contains(got, `\u202e`) {
 		t.Errorf("a hostile key is drawn as %q", got)
 	}

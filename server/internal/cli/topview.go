@@ -475,7 +475,7 @@ func (v *topView) keyLines(f *wire.Live, width int) []topLine {
 			}
 			return 0, false
 		})
-		l := topLine{text: fmt.Sprintf(format, fit(text, key), fit(k.Rule, rule), denials(k), rate(speed)+"/s", short(k.FirstMS), fit(reason, why), remains, passes)}
+		l := topLine{text: fmt.Sprintf(format, fit(text, key), fit(printable(k.Rule), rule), denials(k), rate(speed)+"/s", short(k.FirstMS), fit(reason, why), remains, passes)}
 		if speed > 0 {
 			l.style = red
 		}

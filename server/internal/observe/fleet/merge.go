@@ -150,13 +150,14 @@ func Keys(tables []*Table) []wire.DeniedKey {
 	return keys
 }
 
-// AddHistory adds the steps of another server. Their times count from now, because the clocks of machines differ; so a request may be in
-// the step beside its own.
+// AddHistory adds the steps of another server. Their times count from now, because the clocks of machines differ. A step that covers parts of
+// two steps is divided between them, so a request may be in the step beside its own.
 func AddHistory(h, other *wire.History) {
-	if other.StepMS != h.StepMS || other.Steps < 0 || other.Steps > 1440 {
+	const year = 365 * 24 * 3600 * 1000
+	if ago := other.AtMS - other.EndMS; other.StepMS != h.StepMS || other.Steps < 0 || other.Steps > 1440 || ago < -year || ago > year {
 		return
 	}
-	if grow := other.Steps - h.Steps; grow > 0 { // it has run for longer
+	if grow := other.Steps + 1 - h.Steps; grow > 0 { // it has run for longer; its first step may begin in another one
 		for name := range h.Figures {
 			h.Figures[name] = append(make([]uint32, grow), h.Figures[name]...)
 		}
@@ -171,13 +172,24 @@ func AddHistory(h, other *wire.History) {
 			h.Figures[name] = make([]uint32, h.Steps)
 		}
 		for i, n := range column {
-			age := other.AtMS - other.EndMS + int64(other.Steps-1-i)*h.StepMS + h.StepMS/2
-			at := h.Steps - 1 - int(floorDiv(h.EndMS-h.AtMS+age, h.StepMS))
-			if at = min(at, h.Steps-1); at >= 0 {
-				h.Figures[name][at] = uint32(min(uint64(h.Figures[name][at])+uint64(n), math.MaxUint32))
+			// The step of the other server ended so long before the end of the last step here, and began at most one step before.
+			end := h.EndMS - h.AtMS + max(0, other.AtMS-other.EndMS+int64(other.Steps-1-i)*h.StepMS)
+			began := h.EndMS - h.AtMS + other.AtMS - other.EndMS + int64(other.Steps-i)*h.StepMS
+			later := uint64(n) // the part in the later one of two steps
+			if boundary := (end/h.StepMS + 1) * h.StepMS; began > boundary {
+				later = uint64(n) * uint64(boundary-end) / uint64(began-end)
+				add(h.Figures[name], end/h.StepMS+1, uint64(n)-later)
 			}
+			add(h.Figures[name], end/h.StepMS, later)
 		}
 	}
 }
 
-func floorDiv(a, b int64) int64 { return int64(math.Floor(float64(a) / float64(b))) }
+// add adds to a number of a column, counted from its end. What is older than the column is left out.
+func add(column []uint32, back int64, n uint64) {
+	if back < 0 || back >= int64(len(column)) {
+		return
+	}
+	at := len(column) - 1 - int(back)
+	column[at] = uint32(min(uint64(column[at])+n, math.MaxUint32))
+}

@@ -107,14 +107,14 @@ func TestMergedHistoriesKeepEachRequest(t *testing.T) {
 
 // What another server wrote is used only if its form is right.
 func TestUnsoundAnswersAreNotAdded(t *testing.T) {
-	h := &wire.History{StepMS: 10_000, Steps: 2, Figures: map[string][]uint32{}}
+	h := &wire.History{StepMS: 10_000, Steps: 3, Figures: map[string][]uint32{}}
 	for _, other := range []*wire.History{
 		{StepMS: 1, Steps: 1, Figures: map[string][]uint32{"denied": {1}}},
 		{StepMS: 10_000, Steps: 1 << 30},
 		{StepMS: 10_000, Steps: -1},
 		{StepMS: 10_000, Steps: 2, Figures: map[string][]uint32{"denied": {1, 2, 3}}},
 	} {
-		if AddHistory(h, other); h.Steps != 2 || len(h.Figures) > 0 {
+		if AddHistory(h, other); h.Steps != 3 || len(h.Figures) > 0 {
 			t.Errorf("after %+v, the history is %+v", other, h)
 		}
 	}

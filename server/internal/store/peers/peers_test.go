@@ -176,6 +176,34 @@ func TestPeersAnswer(t *testing.T) {
 	})
 }
 
+// A caller that comes rarely gets new answers, and waits for them about a second. It does not wait for a server that hangs.
+func TestWaitForPeers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		a, b := w.server("a"), w.server("b")
+		ctx, stop := context.WithCancel(t.Context())
+		go b.Run(ctx)
+		synctest.Wait()
+		for i := range 3 {
+			before, began := w.answered.Load(), time.Now()
+			all, err := a.Wait(t.Context(), "q")
+			if took := time.Since(began); err != nil || len(all) != 1 || string(all[0].Text) != "b answers q" || w.answered.Load() == before || took > every+looks {
+				t.Errorf("call %d: after %v, the answers are %+v, %v", i, took, all, err)
+			}
+			<-time.After(30 * time.Second)
+		}
+		stop()
+		synctest.Wait()
+		hung := w.server("c")
+		hung.beat(t.Context(), redisstore.Record{Name: hung.o.Self.ID, Text: fmt.Sprintf(`{"id":%q}`, hung.o.Self.ID), For: listed})
+		began := time.Now()
+		all, err := a.Wait(t.Context(), "q")
+		if took := time.Since(began); err != nil || len(all) != 1 || !all[0].Silent() || took > waits {
+			t.Errorf("of a server that hangs, after %v the answers are %+v, %v", took, all, err)
+		}
+	})
+}
+
 // While Redis fails, the servers and their answers are as before.
 func TestPeersWithoutRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +27,8 @@ type Answer struct {
 	Age time.Duration
 	// Text is the latest answer; nil if there is none yet. A silent server has the answer that it gave last.
 	Text []byte
+
+	fresh bool // Text is of the last few seconds
 }
 
 // Silent reports whether the server does not answer any more.
@@ -57,6 +60,32 @@ func (p *Peers) Query(ctx context.Context, text string) (servers []Answer, more 
 	defer cancel()
 	err = p.read(ctx, q, text)
 	return q.servers, q.more, err
+}
+
+const (
+	// waits is how long Wait waits for answers, and looks how often it looks.
+	waits = 2500 * time.Millisecond
+	looks = 100 * time.Millisecond
+)
+
+// Wait returns what Query returns when all servers have answered that are not silent, or after a few seconds. It is for questions that are
+// rare, because only the answers of the last few seconds are new.
+func (p *Peers) Wait(ctx context.Context, text string) ([]Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, waits)
+	defer cancel()
+	tick := time.NewTicker(looks)
+	defer tick.Stop()
+	for {
+		servers, _, err := p.Query(ctx, text)
+		if err != nil || !slices.ContainsFunc(servers, func(a Answer) bool { return !a.fresh && !a.Silent() }) {
+			return servers, err
+		}
+		select {
+		case <-ctx.Done():
+			return servers, nil
+		case <-tick.C:
+		}
+	}
 }
 
 // queryOf returns the query of a question, and forgets old ones.
@@ -111,7 +140,7 @@ func (p *Peers) read(ctx context.Context, q *query, text string) error {
 			continue
 		}
 		if answer, ok := unpack(answers[i].Text); ok {
-			servers[i].Text = answer
+			servers[i].Text, servers[i].fresh = answer, true
 		} else {
 			p.complain("it is not an answer of this version")
 		}

@@ -72,13 +72,13 @@ function renderSummary(f, rules) {
   for (const [name, who] of [["shadow_denied", "in shadow, NAME would refuse"], ["candidate_denied", "the candidate of NAME would refuse"]]) {
     for (const r of rules) {
       const n = per((s) => s.totals.get(r.rule)?.[f.figures.indexOf(name)]);
-      if (n) would.push(who.replace("NAME", () => title(r.rule)) + " " + rate(n));
+      if (n) would.push(who.replace("NAME", () => title(r.rule)) + " " + rate(n) + (name === "candidate_denied" && r.denied ? `, and not ${rate(r.denied)}` : ""));
     }
   }
   if (would.length) text += " Not enforced: " + would.slice(0, 3).join("; ") + ".";
   set($("answer"), text);
   keep($("notes"), ill, (n) => n, () => make("li"), (e, n) => set(e, n));
-  set($("server"), `${servers.length > 1 ? (state.view.servers === "all" ? `sum of ${servers.filter((s) => s.state !== "waiting").length} servers` : `1 of ${servers.length} servers`) + " · " : ""}${f.version} · up ${time(f.at_ms - f.started_ms)} · ${f.rules.length + (f.more_rules || 0) - 1} rules`);
+  set($("server"), `${servers.length > 1 ? (state.view.servers === "all" ? `sum of ${servers.filter((s) => s.state !== "waiting").length} servers` : `1 of ${servers.length} servers`) + " · " : ""}${f.version} · up ${time(f.at_ms - f.started_ms)} · ${f.rules.length + (f.more_rules || 0) - 1} rules · store ${f.store.breaker && f.store.breaker !== "closed" ? "failing" : f.store.overflow ? "was full" : "ok"}`);
 }
 
 export function renderWords() {
