@@ -2,11 +2,14 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/url"
 	"os"
@@ -18,6 +21,7 @@ import (
 
 	"github.com/sluicehq/sluice/server/internal/wire"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 const overridesPath = "/v1/overrides"
@@ -48,46 +52,39 @@ func newOverride() *cobra.Command {
 	return cmd
 }
 
-// wanted is an override as a call sets it.
-type wanted struct {
-	Rule      string          `json:"rule"`
-	Key       []string        `json:"key"`
-	Limit     map[string]any  `json:"limit,omitempty"`
-	Limits    json.RawMessage `json:"limits,omitempty"`
-	Plan      string          `json:"plan,omitempty"`
-	Unlimited bool            `json:"unlimited,omitempty"`
-	Deny      bool            `json:"deny,omitempty"`
-	ForMS     int64           `json:"for_ms,omitempty"`
-	Until     string          `json:"until,omitempty"`
-	Note      string          `json:"note,omitempty"`
-}
+// wanted is an override as a call sets it, by the names of its fields.
+type wanted map[string]any
 
-// number sets a number of the limit. The server reports what does not fit.
-func (q *wanted) number(name, text string) {
-	if q.Limit == nil {
-		q.Limit = map[string]any{}
-	}
-	q.Limit[name] = text
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		q.Limit[name] = n
-	}
-}
-
-// limits sets the numbers of several limits, as JSON.
-func (q *wanted) limits(text string) error {
-	if !json.Valid([]byte(text)) {
+// set sets the field of a column or a flag. The server reports what does not fit.
+func (q wanted) set(name, text string) (err error) {
+	switch {
+	case text == "":
+	case name == "limits" && !json.Valid([]byte(text)):
 		return errors.New(`the limits are not JSON; give a list such as '[{"rate": "5000/m"}, {}]', with {} for a limit that stays as it is`)
+	case name == "limits":
+		q[name] = json.RawMessage(text)
+	case name == "unlimited" || name == "deny":
+		q[name], err = strconv.ParseBool(text)
+	case slices.Contains(otherColumns, name):
+		q[name] = text
+	default:
+		limit, _ := q["limit"].(map[string]any)
+		if limit == nil {
+			limit = map[string]any{}
+			q["limit"] = limit
+		}
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			limit[name] = n
+		} else {
+			limit[name] = text
+		}
 	}
-	q.Limits = json.RawMessage(text)
-	return nil
+	return err
 }
 
 func newOverrideSet() *cobra.Command {
 	var c client
-	var q wanted
-	var limits string
 	var length time.Duration
-	numbers := map[string]*string{}
 	cmd := &cobra.Command{
 		Use:   "set RULE [KEY...] --rate RATE",
 		Short: "Give a key other numbers, for ever or for a time",
@@ -96,17 +93,20 @@ func newOverrideSet() *cobra.Command {
 		Example: "  sluice override set tenants acme --rate 5000/m --for 72h --note \"sale\"\n" +
 			"  sluice override set tenants acme --unlimited --until 2030-01-31T18:00:00Z",
 		Args: needsRule,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			q.Rule, q.Key, q.ForMS = args[0], args[1:], int64(length/time.Millisecond)
-			for name, text := range numbers {
-				if *text != "" {
-					q.number(name, *text)
-				}
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			q := wanted{"rule": args[0], "key": args[1:]}
+			if length != 0 {
+				q["for_ms"] = int64(length / time.Millisecond)
 			}
-			if limits != "" {
-				if err := q.limits(limits); err != nil {
-					return fmt.Errorf("--limits: %w", err)
+			cmd.Flags().Visit(func(f *pflag.Flag) {
+				if name := strings.ReplaceAll(f.Name, "-", "_"); err == nil && slices.Contains(columnsOf(0), name) {
+					if err = q.set(name, f.Value.String()); err != nil {
+						err = fmt.Errorf("--%s: %w", f.Name, err)
+					}
 				}
+			})
+			if err != nil {
+				return err
 			}
 			var answer wire.OverrideChanged
 			if err := c.call(cmd.Context(), http.MethodPut, overridesPath, q, &answer); err != nil {
@@ -122,21 +122,21 @@ func newOverrideSet() *cobra.Command {
 			if answer.Kept == "memory" {
 				end += "; it ends with the server, which has no file of states"
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s for %s%s: %s\n", what, q.Rule, end, keyText(q.Key))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s for %s%s: %s\n", what, args[0], end, keyText(args[1:]))
 			return err
 		},
 	}
 	f := cmd.Flags()
 	for _, n := range numberColumns {
-		numbers[n.name] = f.String(strings.ReplaceAll(n.name, "_", "-"), "", n.what)
+		f.String(strings.ReplaceAll(n.name, "_", "-"), "", n.what)
 	}
-	f.StringVar(&limits, "limits", "", "numbers of all limits of a rule with several, as `JSON`")
-	f.StringVar(&q.Plan, "plan", "", "`NAME` of a plan of the file, in place of numbers")
-	f.BoolVar(&q.Unlimited, "unlimited", false, "let the key pass without limits")
-	f.BoolVar(&q.Deny, "deny", false, "refuse the key")
+	f.String("limits", "", "numbers of all limits of a rule with several, as `JSON`")
+	f.String("plan", "", "`NAME` of a plan of the file, in place of numbers")
+	f.Bool("unlimited", false, "let the key pass without limits")
+	f.Bool("deny", false, "refuse the key")
 	f.Var((*duration)(&length), "for", "`TIME` until the override ends, such as 72h")
-	f.StringVar(&q.Until, "until", "", "`TIME` at which the override ends, such as 2030-01-31T18:00:00Z")
-	f.StringVar(&q.Note, "note", "", "`TEXT` for the next person, such as a ticket")
+	f.String("until", "", "`TIME` at which the override ends, such as 2030-01-31T18:00:00Z")
+	f.String("note", "", "`TEXT` for the next person, such as a ticket")
 	c.register(cmd)
 	return cmd
 }
@@ -192,19 +192,22 @@ func newOverrideGet() *cobra.Command {
 	return cmd
 }
 
-// overrides calls a function with each page of the overrides of a rule.
-func (c *client) overrides(cmd *cobra.Command, rule, prefix string, each func([]wire.Override) error) error {
-	for from := ""; ; {
-		q := url.Values{"rule": {rule}, "prefix": {prefix}, "from": {from}, "most": {strconv.Itoa(overrideBatch)}}
-		var page wire.Overrides
-		if err := c.call(cmd.Context(), http.MethodGet, overridesPath+"?"+q.Encode(), nil, &page); err != nil {
-			return err
-		}
-		if err := each(page.Overrides); err != nil {
-			return err
-		}
-		if from = page.Next; from == "" {
-			return nil
+// overrides returns the overrides of a rule, until an error.
+func (c *client) overrides(ctx context.Context, rule, prefix string) iter.Seq2[*wire.Override, error] {
+	return func(yield func(*wire.Override, error) bool) {
+		for from, more := "", true; more; more = from != "" {
+			q := url.Values{"rule": {rule}, "prefix": {prefix}, "from": {from}, "most": {strconv.Itoa(overrideBatch)}}
+			var page wire.Overrides
+			if err := c.call(ctx, http.MethodGet, overridesPath+"?"+q.Encode(), nil, &page); err != nil {
+				yield(nil, err)
+				return
+			}
+			for i := range page.Overrides {
+				if !yield(&page.Overrides[i], nil) {
+					return
+				}
+			}
+			from = page.Next
 		}
 	}
 }
@@ -231,35 +234,30 @@ func newOverrideList() *cobra.Command {
 				}
 				return nil
 			}
-			if asJSON {
-				e := json.NewEncoder(out)
-				return c.overrides(cmd, args[0], prefix, func(page []wire.Override) error {
-					for i := range page {
-						if err := e.Encode(&page[i]); err != nil {
-							return err
-						}
-					}
-					return nil
-				})
+			w, e := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0), json.NewEncoder(out)
+			if !asJSON {
+				fmt.Fprintln(w, "KEY\tNUMBERS\tUNTIL\tBY\tNOTE") // Flush reports errors
 			}
-			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "KEY\tNUMBERS\tUNTIL\tBY\tNOTE") // Flush reports errors
-			err := c.overrides(cmd, args[0], prefix, func(page []wire.Override) error {
-				for i := range page {
-					o := &page[i]
-					until := "-"
-					if o.Until != nil {
-						until = o.Until.UTC().Format(time.RFC3339)
-					}
-					note := printable(o.Note)
-					if o.NotInForce != "" {
-						note = strings.TrimSpace("not in force: " + printable(o.NotInForce) + " " + note)
-					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", keyText(o.Key), printable(termsText(o)), until, printable(o.By), note)
+			for o, err := range c.overrides(cmd.Context(), args[0], prefix) {
+				if err == nil && asJSON {
+					err = e.Encode(o)
 				}
-				return nil
-			})
-			return errors.Join(err, w.Flush())
+				if err != nil {
+					return errors.Join(err, w.Flush())
+				}
+				if asJSON {
+					continue
+				}
+				until, note := "-", printable(o.Note)
+				if o.Until != nil {
+					until = o.Until.UTC().Format(time.RFC3339)
+				}
+				if o.NotInForce != "" {
+					note = strings.TrimSpace("not in force: " + printable(o.NotInForce) + " " + note)
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", keyText(o.Key), printable(termsText(o)), until, printable(o.By), note)
+			}
+			return w.Flush()
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each override")
@@ -297,27 +295,21 @@ func newOverrideExport() *cobra.Command {
 		Args:    needsRule,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			w := csv.NewWriter(cmd.OutOrStdout())
+			defer w.Flush()
 			begun := false
-			err := c.overrides(cmd, args[0], "", func(page []wire.Override) error {
-				for i := range page {
-					if !begun {
-						begun = true
-						if err := w.Write(columnsOf(len(page[i].Key))); err != nil {
-							return err
-						}
-					}
-					row, err := rowOf(&page[i])
-					if err != nil {
-						return err
-					}
-					if err := w.Write(row); err != nil {
-						return err
-					}
+			for o, err := range c.overrides(cmd.Context(), args[0], "") {
+				if err == nil && !begun {
+					begun, err = true, w.Write(columnsOf(len(o.Key)))
 				}
-				return nil
-			})
+				if err == nil {
+					err = writeRow(w, o)
+				}
+				if err != nil {
+					return err
+				}
+			}
 			w.Flush()
-			return errors.Join(err, w.Error())
+			return w.Error()
 		},
 	}
 	c.register(cmd)
@@ -333,35 +325,25 @@ func columnsOf(parts int) []string {
 	return append(row, otherColumns...)
 }
 
-// rowOf returns the row of an override.
-func rowOf(o *wire.Override) ([]string, error) {
-	limit := map[string]any{}
-	if o.Limit != nil {
-		d := json.NewDecoder(bytes.NewReader(o.Limit))
-		d.UseNumber()
-		if err := d.Decode(&limit); err != nil {
-			return nil, fmt.Errorf("the numbers of %s are not from Sluice: %w", keyText(o.Key), err)
+// writeRow writes the row of an override.
+func writeRow(w *csv.Writer, o *wire.Override) error {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	fields := map[string]json.RawMessage{}
+	for _, text := range []string{string(text), cmp.Or(string(o.Limit), "{}")} {
+		if err := json.Unmarshal([]byte(text), &fields); err != nil { // the names of numbers differ from the names of fields
+			return fmt.Errorf("the numbers of %s are not from Sluice: %w", keyText(o.Key), err)
 		}
 	}
 	row := slices.Clone(o.Key)
-	for _, n := range numberColumns {
-		text := ""
-		if v, given := limit[n.name]; given {
-			text = fmt.Sprint(v)
-		}
-		row = append(row, text)
+	for _, name := range columnsOf(0) {
+		word := string(fields[name])
+		_ = json.Unmarshal(fields[name], &word) // numbers and lists stay as they are
+		row = append(row, word)
 	}
-	until := ""
-	if o.Until != nil {
-		until = o.Until.UTC().Format(time.RFC3339)
-	}
-	word := func(is bool) string {
-		if is {
-			return "true"
-		}
-		return ""
-	}
-	return append(row, string(o.Limits), o.Plan, word(o.Unlimited), word(o.Deny), until, o.Note), nil
+	return w.Write(row)
 }
 
 func newOverrideImport() *cobra.Command {
@@ -432,36 +414,15 @@ func readOverrides(in io.Reader, rule string) (all []wanted, lines []int, err er
 			return nil, nil, fmt.Errorf("%w; nothing was set", err)
 		}
 		line, _ := r.FieldPos(0)
-		q := wanted{Rule: rule, Key: []string{}}
+		key, q := []string{}, wanted{"rule": rule}
 		for i, name := range columns {
-			if err := q.field(name, row[i]); err != nil {
+			if name == "key" {
+				key = append(key, row[i])
+			} else if err := q.set(name, row[i]); err != nil {
 				return nil, nil, fmt.Errorf("line %d: %s: %w; nothing was set", line, name, err)
 			}
 		}
+		q["key"] = key
 		all, lines = append(all, q), append(lines, line)
 	}
-}
-
-// field sets the field of a column.
-func (q *wanted) field(name, text string) (err error) {
-	switch {
-	case name == "key":
-		q.Key = append(q.Key, text)
-	case text == "":
-	case name == "limits":
-		err = q.limits(text)
-	case name == "plan":
-		q.Plan = text
-	case name == "unlimited":
-		q.Unlimited, err = strconv.ParseBool(text)
-	case name == "deny":
-		q.Deny, err = strconv.ParseBool(text)
-	case name == "until":
-		q.Until = text
-	case name == "note":
-		q.Note = text
-	default:
-		q.number(name, text)
-	}
-	return err
 }
