@@ -126,7 +126,7 @@ func (a *App) assemble() (err error) {
 	if err := a.readTokens(); err != nil {
 		return err
 	}
-	if err := e.openAPI(a.callers, a.audit); err != nil {
+	if err := e.openAPI(a.callers, a.audit, a.deniedKeys); err != nil {
 		return err
 	}
 	if err := a.upstream.open(e, &a.files, a.o.Stall); err != nil {

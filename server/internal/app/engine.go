@@ -98,13 +98,11 @@ func (e *engine) open(o *Options) error {
 }
 
 // openAPI makes the decision API.
-func (e *engine) openAPI(callers *access.Callers, log *audit.Log) (err error) {
+func (e *engine) openAPI(callers *access.Callers, log *audit.Log, denied func(context.Context, string, int) wire.Keys) (err error) {
 	e.api, err = api.New(api.Options{
 		Decider: e.decider.Rules(), Pipelines: e.pipelines, OnVerdict: e.answered("api"), Fingerprint: e.decisions.Fingerprint,
 		Headers: e.headers, Pressure: e.pressure,
-		DeniedKeys: func(rule string, most int) ([]wire.DeniedKey, bool) {
-			return e.decisions.DeniedKeys(e.decider.Policy(), rule, most, true)
-		},
+		DeniedKeys: denied,
 		Hybrid: func(rule string, most int) wire.Hybrid {
 			return e.store.ListHybrid(rule, most, e.decisions.Fingerprint)
 		},

@@ -1,12 +1,14 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/sluicehq/sluice/server/internal/observe"
@@ -31,6 +33,8 @@ const (
 	queryHour = "hour" // as the span
 	queryDay  = "day"
 	queryKeys = "keys"
+	// queryDenied is about keys that were denied, with their values unless Redis must not have them.
+	queryDenied = "denied"
 )
 
 // answer answers a question of another server; nil if it cannot. A rule that only the other server has did nothing here.
@@ -42,6 +46,8 @@ func (a *App) answer(ctx context.Context, question string) []byte {
 		answer = a.shared(ctx, rule)
 	case queryHour, queryDay:
 		answer = a.engine.decisions.HistoryOf(rule, kind)
+	case queryDenied:
+		answer = a.deniedHere(ctx, rule, true)
 	case queryKeys:
 		if a.engine.store.KeySecret() != nil {
 			return nil // Redis must not have keys of clients
@@ -150,6 +156,9 @@ func (a *App) sharedKeys(ctx context.Context, rule string) map[string][]string {
 	return values
 }
 
+// mostValues bounds the values of keys in an answer, in bytes.
+const mostValues = 32 << 10
+
 // keyOfPeers returns the values of a key that another server lists; nil if none gives it.
 func (a *App) keyOfPeers(ctx context.Context, rule, digest string) []string {
 	if a.peers == nil || a.engine.store.KeySecret() != nil {
@@ -163,6 +172,61 @@ func (a *App) keyOfPeers(ctx context.Context, rule, digest string) []string {
 		}
 	}
 	return nil
+}
+
+// deniedHere returns the keys that this server denied most. For others it has their values only if Redis has them too, and otherwise what is
+// left for the first of them.
+func (a *App) deniedHere(ctx context.Context, rule string, forOthers bool) *fleet.Table {
+	denied, _, values := a.tables(rule)
+	secret, room := forOthers && a.engine.store.KeySecret() != nil, mostValues
+	for i := range denied.Keys {
+		k := &denied.Keys[i]
+		k.Key = values[k.Rule+" "+k.Digest]
+		if secret && i < mostLiveKeys {
+			k.Now = a.engine.api.LeftNow(ctx, &k.DeniedKey)
+		}
+		for _, v := range k.Key {
+			room -= len(v)
+		}
+		if forOthers && (secret || room < 0) {
+			k.Key = nil
+		}
+	}
+	return &denied
+}
+
+// deniedKeys returns the keys that the servers of the store denied lately, the latest denial first.
+func (a *App) deniedKeys(ctx context.Context, rule string, most int) (list wire.Keys) {
+	var others []peers.Answer
+	if a.peers != nil {
+		var err error
+		if others, err = a.peers.Wait(ctx, queryDenied+" "+rule); err != nil {
+			list.Missing = []string{"other servers"} // without Redis, the last answers are as good as any
+		}
+	}
+	if len(others) == 0 {
+		list.Keys, list.More = a.engine.decisions.DeniedKeys(a.engine.decider.Policy(), rule, most, true)
+		return list
+	}
+	tables := []*fleet.Table{a.deniedHere(ctx, rule, false)}
+	for i := range others {
+		x := &others[i]
+		table := new(fleet.Table)
+		sound := x.Text != nil && json.Unmarshal(x.Text, table) == nil && len(table.Keys) <= fleet.MostKeys
+		if !sound || x.Silent() {
+			list.Missing = append(list.Missing, x.Name)
+		}
+		if !sound {
+			continue
+		}
+		tables, list.Servers = append(tables, table), list.Servers+1
+	}
+	list.Keys = fleet.Keys(tables)
+	slices.SortStableFunc(list.Keys, func(x, y wire.DeniedKey) int { return cmp.Compare(x.LastMS, y.LastMS) })
+	if list.More = len(list.Keys) > most; list.More {
+		list.Keys = list.Keys[:most]
+	}
+	return list
 }
 
 // addPeers adds the other servers to a frame, and their numbers if all are wanted.

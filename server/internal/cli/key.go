@@ -273,19 +273,22 @@ func newKeys() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keys [RULE]",
 		Short: "List the keys that were denied lately, and what is left for them",
-		Long: "List the keys that a running server denied lately: how often, why, and what is left for each of\n" +
-			"them now. Without RULE, the keys of all rules are listed. The latest denial comes first.\n\n" +
+		Long: "List the keys that the servers of a store denied lately: how often, why, and what is left for each\n" +
+			"of them now. Without RULE, the keys of all rules are listed. The latest denial comes first.\n\n" +
 			"For each rule, a server counts the 512 keys that it denies most, in this half hour and the one\n" +
-			"before. With more keys, a number of denials can be too high, by the number after ±. Servers that\n" +
-			"share a store each count the keys that they denied themselves. Keys that were never denied are\n" +
-			"not listed; sluice peek shows any key. A key whose text is too long to be kept is listed as a\n" +
-			"digest in angle brackets, as in the log.\n\n" + about,
+			"before. With more keys, a number of denials can be too high, by the number after ±. If servers\n" +
+			"share a store, each gives its 200 keys with the most denials. Keys that were never denied are not\n" +
+			"listed; sluice peek shows any key. A key whose values are not known here, or may not be shown, is\n" +
+			"listed as a digest in angle brackets, as in the log. The audit log notes who saw values.\n\n" + about,
 		Example: "  sluice keys login\n  sluice keys --limited",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query := url.Values{"most": {strconv.Itoa(most)}}
 			if len(args) > 0 {
 				query.Set("rule", args[0])
+			}
+			if limited {
+				query.Set("limited", "true")
 			}
 			l := keyList{json: asJSON, limited: limited}
 			for {
@@ -302,6 +305,11 @@ func newKeys() *cobra.Command {
 				}
 				if l.more {
 					if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "there are more keys; --most lists up to 1000, and RULE the keys of one rule\n"); err != nil {
+						return err
+					}
+				}
+				if len(l.missing) > 0 {
+					if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "the list lacks the keys of %s, which gave no answer\n", printable(strings.Join(l.missing, ", "))); err != nil {
 						return err
 					}
 				}
@@ -325,18 +333,20 @@ type keyList struct {
 	texts         []json.RawMessage
 	keys          []wire.DeniedKey
 	more          bool
+	missing       []string // servers without an answer
 }
 
 // fetch gets the keys of a server.
 func (l *keyList) fetch(ctx context.Context, c *client, query url.Values) error {
 	var answer struct {
-		Keys []json.RawMessage
-		More bool
+		Keys    []json.RawMessage
+		More    bool
+		Missing []string
 	}
 	if err := c.call(ctx, http.MethodGet, "/v1/keys?"+query.Encode(), nil, &answer); err != nil {
 		return err
 	}
-	l.texts, l.keys, l.more = nil, nil, answer.More
+	l.texts, l.keys, l.more, l.missing = nil, nil, answer.More, answer.Missing
 	for _, text := range answer.Keys {
 		if err := l.add(text); err != nil {
 			return c.strange()
@@ -351,9 +361,7 @@ func (l *keyList) add(text json.RawMessage) error {
 	if err := json.Unmarshal(text, &k); err != nil {
 		return err
 	}
-	if !l.limited || k.Now != nil && !k.Now.Allowed {
-		l.texts, l.keys = append(l.texts, text), append(l.keys, k)
-	}
+	l.texts, l.keys = append(l.texts, text), append(l.keys, k)
 	return nil
 }
 
@@ -388,6 +396,12 @@ func (l *keyList) print(out io.Writer) error {
 		}
 		if k.Limit != k.Rule {
 			why += " by " + printable(k.Limit)
+		}
+		switch {
+		case k.Now != nil && k.Now.From == "call", k.Now != nil && k.Now.From == "file":
+			why += " under an override"
+		case k.Plan != "":
+			why += " under plan " + printable(k.Plan)
 		}
 		key := keyText(k.Key)
 		if k.Key == nil {

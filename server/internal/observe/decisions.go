@@ -203,7 +203,7 @@ func deniedKeys(keys []live.DeniedKey, p *policy.Policy) []wire.DeniedKey {
 func deniedKey(k *live.DeniedKey, p *policy.Policy, now time.Time) wire.DeniedKey {
 	return wire.DeniedKey{
 		Rule: k.Rule, Key: p.KeyValues(k.Rule, k.Key), Digest: k.Digest, Limit: k.Limit, Role: k.Role.String(),
-		Reason: k.Reason.String(), Denials: k.Denials, Error: k.Error,
+		Reason: k.Reason.String(), Plan: k.Plan, Denials: k.Denials, Error: k.Error,
 		FirstMS: max(0, now.Sub(k.First).Milliseconds()), LastMS: max(0, now.Sub(k.Last).Milliseconds()),
 	}
 }

@@ -41,6 +41,10 @@ type Keys struct {
 	Keys []DeniedKey `json:"keys"`
 	// More means that there are more keys than the caller wanted.
 	More bool `json:"more,omitempty"`
+	// Servers are the other servers of the store whose keys are in the list, and Missing names the servers that give no answer now: the list
+	// may have keys of an earlier answer.
+	Servers int      `json:"servers,omitempty"`
+	Missing []string `json:"missing,omitempty"`
 }
 
 // DeniedKey is a key of a rule that was denied: its last denial, and what is left for it now.
@@ -51,11 +55,12 @@ type DeniedKey struct {
 	Key []string `json:"key,omitzero"`
 	// Digest is the fingerprint of the key, as in the log.
 	Digest string `json:"digest"`
-	// Limit, Role and Reason describe the last denial.
+	// Limit, Role, Reason and Plan describe the last denial. Plan is the plan whose numbers counted.
 	Limit  string `json:"limit"`
 	Role   string `json:"role"`
 	Reason string `json:"reason"`
-	// Denials counts the denials by this server in this half hour and the one before. The number may be too high by Error.
+	Plan   string `json:"plan,omitempty"`
+	// Denials counts the denials by these servers in this half hour and the one before. The number may be too high by Error.
 	Denials uint64 `json:"denials"`
 	Error   uint64 `json:"error,omitempty"`
 	// FirstMS and LastMS are how long ago the first and the last of these denials were.
@@ -71,6 +76,8 @@ type LeftNow struct {
 	Reason    string `json:"reason,omitempty"`
 	Capacity  int64  `json:"capacity"`
 	Remaining int64  `json:"remaining"`
+	// From is where the numbers come from, if they are not the rule's.
+	From string `json:"from,omitempty"`
 	Waits
 }
 

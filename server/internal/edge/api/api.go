@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	_ "embed"
 	"errors"
 	"net/http"
@@ -37,9 +38,9 @@ type Options struct {
 	Headers *httplimit.Headers
 	// Pressure returns the pressure on a rule. It must be safe for concurrent use. Required.
 	Pressure func(rule string) float64
-	// DeniedKeys returns up to most keys of a rule that were denied lately, without Now, and whether there are
-	// more. The latest denial comes first. An empty rule means all rules. Required.
-	DeniedKeys func(rule string, most int) (keys []wire.DeniedKey, more bool)
+	// DeniedKeys returns up to most keys of a rule that the servers of the store denied lately, and whether there are more. Now is left
+	// out, unless another server has it. The latest denial comes first. An empty rule means all rules. Required.
+	DeniedKeys func(ctx context.Context, rule string, most int) wire.Keys
 	// Hybrid returns the hybrid limits of a rule, up to most of their keys, and whether there are more keys. The
 	// keys with the most granted units come first. An empty rule means all rules. Default: there are no hybrid limits.
 	Hybrid func(rule string, most int) wire.Hybrid

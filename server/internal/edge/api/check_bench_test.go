@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -34,7 +35,7 @@ func BenchmarkCheck(b *testing.B) {
 	defer store.Close()
 	a, err := New(Options{
 		Decider: deciding(b, p, store), Fingerprint: func(sluice.Key) string { return "0123456789abcdef" },
-		DeniedKeys: func(string, int) ([]wire.DeniedKey, bool) { return nil, false }, Pressure: func(string) float64 { return 0 },
+		DeniedKeys: func(context.Context, string, int) (none wire.Keys) { return none }, Pressure: func(string) float64 { return 0 },
 	})
 	if err != nil {
 		b.Fatal(err)

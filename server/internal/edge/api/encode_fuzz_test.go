@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -115,7 +116,7 @@ func FuzzBatches(f *testing.F) {
 	defer store.Close()
 	a, err := New(Options{
 		Decider: deciding(f, p, store), Fingerprint: func(sluice.Key) string { return "0" },
-		DeniedKeys: func(string, int) ([]wire.DeniedKey, bool) { return nil, false }, Pressure: func(string) float64 { return 0 },
+		DeniedKeys: func(context.Context, string, int) (none wire.Keys) { return none }, Pressure: func(string) float64 { return 0 },
 	})
 	if err != nil {
 		f.Fatal(err)

@@ -24,18 +24,59 @@ func (a *API) keyCalls() []route { return []route{{method: http.MethodGet, serve
 
 // listKeys answers with the keys that were denied lately, and what is left for each of them now.
 func (a *API) listKeys(w http.ResponseWriter, r *http.Request) *problem {
-	rule, most, p := a.keyQuery(r.URL.Query())
+	values := r.URL.Query()
+	limited := values.Get("limited")
+	if delete(values, "limited"); limited != "" && limited != "true" {
+		return invalid("?limited", fmt.Sprintf("%.32q is not true.", limited), "give limited=true for the keys whose next request would be denied, or leave it out")
+	}
+	rule, most, p := a.keyQuery(values)
 	if p != nil {
 		return p
 	}
-	denied, more := a.o.DeniedKeys(rule, most)
-	reveals := a.o.Reveals(r)
+	wanted := most
+	if limited != "" {
+		wanted = mostKeys
+	}
+	all := a.o.DeniedKeys(r.Context(), rule, wanted)
+	denied, reveals := all.Keys, a.o.Reveals(r)
+	all.Keys = []wire.DeniedKey{}
 	for i := range denied {
-		if denied[i].Now = a.LeftNow(r.Context(), &denied[i]); !reveals {
-			denied[i].Key = nil
+		k := &denied[i]
+		if k.Key != nil {
+			k.Now = a.LeftNow(r.Context(), k)
+		}
+		if limited != "" && (k.Now == nil || k.Now.Allowed) {
+			continue
+		}
+		if len(all.Keys) == most {
+			all.More = true
+			break
+		}
+		if !reveals {
+			k.Key = nil
+		}
+		all.Keys = append(all.Keys, *k)
+	}
+	if reveals && len(all.Keys) > 0 {
+		if p := a.revealed(r, rule); p != nil {
+			return p
 		}
 	}
-	writeJSON(w, http.StatusOK, wire.Keys{Keys: listOf(denied), More: more})
+	writeJSON(w, http.StatusOK, all)
+	return nil
+}
+
+// revealed records that an operator is about to see the values of keys. After a problem they must not be shown.
+func (a *API) revealed(r *http.Request, rule string) *problem {
+	c := Change{Action: "reveal", Status: http.StatusOK}
+	if rule != "" {
+		c.Rules = []string{rule}
+	}
+	if p := a.begin(r, &c); p != nil {
+		p.Detail = "The keys are not shown."
+		return p
+	}
+	a.o.OnChange(r, c)
 	return nil
 }
 
@@ -52,7 +93,7 @@ func (a *API) LeftNow(ctx context.Context, k *wire.DeniedKey) (left *wire.LeftNo
 	if k.Key == nil {
 		return nil
 	}
-	v, err := a.o.Decider.DecideRule(ctx, policy.RuleRequest{Rule: k.Rule, Key: k.Key, Peek: true})
+	v, err := a.o.Decider.DecideRule(ctx, policy.RuleRequest{Rule: k.Rule, Key: k.Key, Plan: k.Plan, Peek: true})
 	if err != nil || v.Err != nil {
 		return nil
 	}
@@ -64,6 +105,7 @@ func (a *API) LeftNow(ctx context.Context, k *wire.DeniedKey) (left *wire.LeftNo
 		if d := &m.Decision; left == nil || tighter(d, left) {
 			left = &wire.LeftNow{
 				Allowed: d.Allowed, Reason: d.Reason.String(), Capacity: d.Limit, Remaining: d.Remaining, Waits: waitsOf(d, d.Delay),
+				From: a.phrases().LimitResult(m).From,
 			}
 		}
 	}
@@ -85,7 +127,7 @@ func tighter(d *sluice.Decision, than *wire.LeftNow) bool {
 func (a *API) keyQuery(values url.Values) (rule string, most int, p *problem) {
 	for name := range values {
 		if name != "rule" && name != "most" {
-			return "", 0, invalid("?"+name, fmt.Sprintf("There is no parameter %q.", name), "the parameters are rule and most")
+			return "", 0, invalid("?"+name, fmt.Sprintf("There is no parameter %q.", name), "the parameters are rule, most and limited")
 		}
 	}
 	rule, most = values.Get("rule"), 100

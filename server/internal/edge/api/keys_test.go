@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"testing"
@@ -26,9 +27,9 @@ func TestListsDeniedKeys(t *testing.T) {
 	}
 	s := serve(t, bannable, func(o *Options) {
 		operators(o)
-		o.DeniedKeys = func(rule string, n int) ([]wire.DeniedKey, bool) {
+		o.DeniedKeys = func(_ context.Context, rule string, n int) wire.Keys {
 			wanted, most = rule, n
-			return denied, true
+			return wire.Keys{Keys: denied, More: true}
 		}
 	})
 	s.want(true, "/v1/check", `{"rule": "strict", "key": "192.0.2.1"}`)
@@ -59,7 +60,7 @@ func TestListsDeniedKeys(t *testing.T) {
 func TestRefusesBadListsOfKeys(t *testing.T) {
 	s := serve(t, bannable, operators)
 	for query, want := range map[string]string{
-		"?rule=none": "?rule", "?most=0": "?most", "?most=1001": "?most", "?most=x": "?most", "?from=1": "?from",
+		"?rule=none": "?rule", "?limited=no": "?limited", "?most=0": "?most", "?most=1001": "?most", "?most=x": "?most", "?from=1": "?from",
 	} {
 		status, _, text := s.listed(query)
 		var p problem

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,7 +51,7 @@ func serve(t *testing.T, rules string, change func(*Options)) *service {
 		Decider:     edgetest.Decider(t, rules, nil),
 		Fingerprint: func(k sluice.Key) string { return fmt.Sprintf("%016x", len(k.Text())) },
 	}
-	o.DeniedKeys = func(string, int) ([]wire.DeniedKey, bool) { return nil, false }
+	o.DeniedKeys = func(context.Context, string, int) (none wire.Keys) { return none }
 	o.Pressure = func(rule string) float64 { return float64(len(rule)) / 4 }
 	if change != nil {
 		change(&o)

@@ -122,7 +122,7 @@ func Keys(tables []*Table) []wire.DeniedKey {
 			}
 			m.in[p] = true
 			if k.LastMS < m.LastMS {
-				m.Limit, m.Role, m.Reason = k.Limit, k.Role, k.Reason
+				m.Limit, m.Role, m.Reason, m.Plan = k.Limit, k.Role, k.Reason, k.Plan
 			}
 			m.Denials, m.Error = m.Denials+k.Denials, m.Error+k.Error
 			m.FirstMS, m.LastMS, m.Now = max(m.FirstMS, k.FirstMS), min(m.LastMS, k.LastMS), cmp.Or(m.Now, k.Now)

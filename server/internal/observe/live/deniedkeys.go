@@ -56,6 +56,8 @@ type DeniedKey struct {
 	Limit  string
 	Role   policy.Role
 	Reason sluice.Reason
+	// Plan is the plan whose numbers counted at the last denial, if any.
+	Plan string
 	// Denials counts the denials. It is never too low, and too high by up to Error: the key had these denials, or another key.
 	Denials, Error uint64
 	// First and Last are the times of the first and of the last denial that were counted.
@@ -97,7 +99,7 @@ func (d *DeniedKeys) add(m *policy.LimitResult) {
 	r.turn(now)
 	r.last = now
 	k := r.now.count(id, now, kept)
-	k.Rule, k.Limit, k.Role, k.Reason = m.Rule.Name, m.Request.Limit.Name(), m.Role, m.Decision.Reason
+	k.Rule, k.Limit, k.Role, k.Reason, k.Plan = m.Rule.Name, m.Request.Limit.Name(), m.Role, m.Decision.Reason, m.Plan()
 }
 
 // kept returns the key with a text of its own. A part of a request's text would keep the whole text in memory.
