@@ -173,8 +173,8 @@ func (b *Book) Status() string {
 	return fmt.Sprintf("overrides: not read since %s, the last known ones stay in force", b.since.UTC().Format(time.RFC3339))
 }
 
-// apply puts records into a table, which is not always the one in force.
-func (b *Book) apply(to *policy.OverrideTable, records []redisstore.Record, now time.Time) {
+// apply puts records into a table, which is not always the one in force. It returns the names of records that have ended.
+func (b *Book) apply(to *policy.OverrideTable, records []redisstore.Record, now time.Time) (ended []string) {
 	for i := range records {
 		o, ok := read(&records[i])
 		var err error
@@ -183,12 +183,14 @@ func (b *Book) apply(to *policy.OverrideTable, records []redisstore.Record, now 
 			b.complain("it is not of this version")
 		case o.Removed || !o.Until.IsZero() && !o.Until.After(now):
 			to.Remove(o.Rule, o.Key)
+			ended = append(ended, records[i].Name)
 		default:
 			if err = to.Set(o.Rule, o.Key, o.Terms, o.Until); err != nil {
 				b.complain(err.Error())
 			}
 		}
 	}
+	return ended
 }
 
 // complain logs once that a record is not applied.

@@ -88,8 +88,9 @@ func (j *journal) load() error {
 	for name, text := range j.all {
 		records = append(records, redisstore.Record{Name: name, Text: text})
 	}
-	j.book.apply(j.book.Table, records, time.Now())
-	j.sweep(time.Now())
+	for _, name := range j.book.apply(j.book.Table, records, time.Now()) {
+		delete(j.all, name)
+	}
 	if err := j.file.Replace(j.writeAll); err != nil && !writable.Full(err) {
 		return err
 	}
