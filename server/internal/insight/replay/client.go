@@ -72,8 +72,9 @@ func network(addr netip.Addr, prefix int) string {
 
 // client counts the requests of a client.
 type client struct {
-	requests, limited, old, logged uint32
-	near, sure                     bool // with more exact times it would perhaps have been limited; it is limited with any
+	requests, limited uint32
+	before            bool // a request was limited by the policy before, or in the log
+	near, sure        bool // with more exact times it would perhaps have been limited; it is limited with any
 }
 
 // clients are counted by a hash of their names.

@@ -252,12 +252,8 @@ func (r *run) clients(rep *Report) {
 	var shares [101]int64
 	for i := range t.clients.all {
 		k := &t.clients.all[i]
-		before := k.logged > 0
-		if r.against > 0 {
-			before = k.old > 0
-		}
+		now, before := k.limited > 0, k.before
 		c.Before += int64(bit(before))
-		now := k.limited > 0
 		c.Limited += int64(bit(now))
 		switch {
 		case now && !before:
@@ -298,11 +294,7 @@ func (r *run) limitedClients(rep *Report) {
 	var all []entry
 	for number, l := range t.limited {
 		k := &t.clients.all[number]
-		before := k.logged > 0
-		if r.against > 0 {
-			before = k.old > 0
-		}
-		all = append(all, entry{l, k, !before})
+		all = append(all, entry{l, k, !k.before})
 	}
 	slices.SortFunc(all, func(a, b entry) int {
 		return cmp.Or(bit(b.newly)-bit(a.newly), cmp.Compare(b.limited, a.limited), cmp.Compare(a.first, b.first), cmp.Compare(a.name, b.name))

@@ -113,7 +113,7 @@ func (t *tally) add(s *seen) {
 	}
 	t.matrix[bit(old)][bit(limited)][bit(logged)]++
 	t.endpoint(rec, limited)
-	t.client(s, limited, old, logged)
+	t.client(s, limited, before)
 	if r.o.Check && rec.Verdict.Action != "" {
 		t.check.add(t, rec, out)
 	}
@@ -127,7 +127,7 @@ func bit(b bool) int {
 }
 
 // client counts a request of a client.
-func (t *tally) client(s *seen, limited, old, logged bool) {
+func (t *tally) client(s *seen, limited, before bool) {
 	if s.client == "" {
 		t.unnamed++
 		return
@@ -135,8 +135,7 @@ func (t *tally) client(s *seen, limited, old, logged bool) {
 	number := t.clients.of(s.client)
 	c := &t.clients.all[number]
 	c.requests++
-	c.old += uint32(bit(old))
-	c.logged += uint32(bit(logged))
+	c.before = c.before || before
 	c.near = c.near || s.out[0].near
 	l := t.limited[number]
 	if !limited {
