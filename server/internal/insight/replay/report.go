@@ -248,10 +248,13 @@ func (r *run) rules(rep *Report) {
 func (r *run) clients(rep *Report) {
 	t := &r.tally
 	c := &rep.Clients
-	c.By, c.Total = r.client.String(), int64(len(t.clients.all))
+	c.By, c.Total = r.client.String(), int64(t.clients.n)
 	var shares [101]int64
-	for i := range t.clients.all {
-		k := &t.clients.all[i]
+	for i := range t.clients.cells {
+		k := &t.clients.cells[i]
+		if k.hash == 0 {
+			continue
+		}
 		now, before := k.limited > 0, k.before
 		c.Before += int64(bit(before))
 		c.Limited += int64(bit(now))
@@ -292,8 +295,8 @@ func (r *run) limitedClients(rep *Report) {
 		newly bool
 	}
 	var all []entry
-	for number, l := range t.limited {
-		k := &t.clients.all[number]
+	for hash, l := range t.limited {
+		k := t.clients.cell(hash)
 		all = append(all, entry{l, k, !k.before})
 	}
 	slices.SortFunc(all, func(a, b entry) int {

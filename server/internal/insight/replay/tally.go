@@ -20,8 +20,9 @@ type tally struct {
 	newly, freed                      int64 // requests
 	matrix                            [2][2][2]int64
 	clients                           clients
-	limited                           map[uint32]*limitedClient
+	limited                           map[uint64]*limitedClient // by the hashes of their names
 	endpoints                         map[string]*endpoint
+	others                            *endpoint // of the paths without a name
 	demand, passed, passedOld, inLogs series
 	check                             Check
 	unnamed                           int64 // requests without a client
@@ -66,8 +67,7 @@ const (
 )
 
 func (t *tally) init(r *run) {
-	t.run, t.clients = r, newClients()
-	t.limited, t.endpoints = map[uint32]*limitedClient{}, map[string]*endpoint{}
+	t.run, t.limited, t.endpoints = r, map[uint64]*limitedClient{}, map[string]*endpoint{}
 }
 
 // add counts a request.
@@ -132,12 +132,14 @@ func (t *tally) client(s *seen, limited, before bool) {
 		t.unnamed++
 		return
 	}
-	number := t.clients.of(s.client)
-	c := &t.clients.all[number]
+	c := t.clients.of(s.client)
 	c.requests++
 	c.before = c.before || before
 	c.near = c.near || s.out[0].near
-	l := t.limited[number]
+	var l *limitedClient
+	if c.limited > 0 {
+		l = t.limited[c.hash]
+	}
 	if !limited {
 		if l != nil && l.demand.cells != nil {
 			l.demand.add(s.rec.At, 1)
@@ -150,7 +152,7 @@ func (t *tally) client(s *seen, limited, before bool) {
 			return
 		}
 		l = &limitedClient{name: strings.Clone(s.client), rule: s.out[0].rule, first: s.rec.At}
-		t.limited[number] = l
+		t.limited[c.hash] = l
 	}
 	l.last = s.rec.At
 	c.sure = l.exceed(s.rec.At, &s.out[0]) || c.sure
@@ -172,12 +174,16 @@ func (t *tally) endpoint(rec *logs.Record, limited bool) {
 	e := t.endpoints[string(name)]
 	if e == nil {
 		if len(t.endpoints) >= mostEndpoints {
-			name = append(room[:0], otherEndpoints...)
-			e = t.endpoints[otherEndpoints]
+			if e = t.others; e == nil {
+				name = append(room[:0], otherEndpoints...)
+			}
 		}
 		if e == nil {
 			e = &endpoint{}
 			t.endpoints[string(name)] = e
+		}
+		if len(t.endpoints) > mostEndpoints {
+			t.others = e
 		}
 	}
 	e.requests++
