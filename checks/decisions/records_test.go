@@ -223,8 +223,8 @@ func TestRecordsEnd(t *testing.T) {
 // TestRecordsOfSpaces: records of one space are not in another one, and their ages are by the clock of the server.
 func TestRecordsOfSpaces(t *testing.T) {
 	server := redistest.Start(t)
-	now := time.Now().Add(-time.Hour)
-	s, err := redisstore.New(redistest.WithClock(adapters.Rueidis.Dial(t, adapters.ToSocket(server)), func() int64 { return now.UnixMicro() }), redisstore.Options{})
+	now := time.Now().Add(-time.Hour).UnixMicro()
+	s, err := redisstore.New(redistest.WithClock(adapters.Rueidis.Dial(t, adapters.ToSocket(server)), func() int64 { return now }), redisstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestRecordsOfSpaces(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	now = now.Add(400 * time.Millisecond)
+	now += 400_000
 	for name, of := range map[string]*redisstore.Records{"one": a, "other": b} {
 		page, err := of.RecordsSince(t.Context(), redisstore.RecordMark{}, 10)
 		if err != nil || len(page.Records) != 1 || page.Records[0].Name != name || page.Records[0].Age.Round(time.Millisecond) != 400*time.Millisecond {

@@ -20,7 +20,7 @@ func checkBoard(text string) error {
 	runtime.RegisterPanelcfgVariant(stat.VariantConfig())
 	runtime.RegisterPanelcfgVariant(timeseries.VariantConfig())
 	runtime.RegisterDataqueryVariant(prometheus.VariantConfig())
-	var d dashboard.Dashboard
+	var d dashboard.Dashboard //nolint:staticcheck // the newer schema is for Grafana 12 and later only
 	for _, err := range []error{d.UnmarshalJSONStrict([]byte(text)), d.Validate()} {
 		var list cog.BuildErrors
 		if errors.As(err, &list) && len(list) == 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
+// MostRules and MostKeys bound what a server shares.
 const (
-	// MostRules and MostKeys bound what a server shares.
 	MostRules = 200
 	MostKeys  = 200
 )
