@@ -3,6 +3,7 @@ package algo_test
 import (
 	"fmt"
 	"math/big"
+	"math/rand"
 	"slices"
 	"strings"
 	"testing"
@@ -206,6 +207,12 @@ func TestEqualsOracle(t *testing.T) {
 	for name, s := range subjects {
 		t.Run(name, func(t *testing.T) { equals(t, soak.Times(t, 200), s) })
 	}
+}
+
+// TestFoundSchedulesEqualTheOracle plays schedules that an oracle once decided in another way: a charge with a floor overdraws,
+// the clock is set back, and the charge is cancelled in the very microsecond in which it counts as acted.
+func TestFoundSchedulesEqualTheOracle(t *testing.T) {
+	agree(t, &chooser{rng: rand.New(rand.NewSource(61122968712918070))}, bucket)
 }
 
 // The token bucket decides as its oracle.

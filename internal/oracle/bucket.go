@@ -104,6 +104,7 @@ func (b Bucket) Take(r Request, allowed bool) (State, Charge) {
 	if tokens, _ := b.refilled(r.Now); r.need(b.burst, Down(b.most)) < r.Cost && less(tokens, whole(r.Cost+r.Floor)) {
 		c.Act = whole(max(at-1, 0)) // it has acted at once, and cannot be cancelled
 		c.At = max(at-1, 0)
+		c.Floor = 0
 		waits = over.Sign() > 0 && r.Floor > 0
 	} else if over.Sign() > 0 {
 		c.Act = add(c.Act, quo(over, b.rate))
