@@ -36,7 +36,7 @@ type fileRule struct {
 	plans         map[string]int64 // the count of the first limit, by plan
 }
 
-// filePlans are what a file says about plans.
+// filePlans are the plans of a file.
 type filePlans struct {
 	deny  bool // unknown plans
 	names []string
