@@ -203,10 +203,7 @@ func (d *Decider) SetPolicy(p *policy.Policy) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if p != nil {
-		if err := check(p, d.uses, "SetPolicy"); err != nil {
-			return err
-		}
-		if err := d.o.checkPlans(p); err != nil {
+		if err := errors.Join(check(p, d.uses, "SetPolicy"), d.o.checkPlans(p)); err != nil {
 			return err
 		}
 	}

@@ -82,10 +82,7 @@ func NewPolicyDecider(o PolicyOptions) (*Decider, error) {
 	case o.MaxWait < 0 && o.MaxWait != sluice.NoWait:
 		return nil, fmt.Errorf("httplimit: PolicyOptions.MaxWait is %v; give a positive time, 0 or sluice.NoWait", o.MaxWait)
 	}
-	if err := denial.CheckFiles(o.Policy); err != nil {
-		return nil, err
-	}
-	if err := o.checkPlans(o.Policy); err != nil {
+	if err := o.check(o.Policy); err != nil {
 		return nil, err
 	}
 	rules, err := policy.NewDecider(o.Policy, o.Store)
@@ -96,12 +93,12 @@ func NewPolicyDecider(o PolicyOptions) (*Decider, error) {
 	return &Decider{rules: rules, o: o, hosts: true}, nil
 }
 
-// checkPlans returns an error if nothing says which requests may name their plan.
-func (o *PolicyOptions) checkPlans(p *policy.Policy) error {
+// check returns an error if an answer cannot be read, or if nothing says which requests may name their plan.
+func (o *PolicyOptions) check(p *policy.Policy) error {
 	if p.TrustsPlans() && o.TrustPlan == nil {
 		return errors.New("httplimit: PolicyOptions.TrustPlan is missing, and a header or a claim names the plans of the policy; give a function that says which requests may do so, because clients could choose their plan")
 	}
-	return nil
+	return denial.CheckFiles(p)
 }
 
 // KeyOptions are the settings of NewKeyDecider.
@@ -244,10 +241,7 @@ func (d *Decider) Policy() *policy.Policy { return d.rules.Policy() }
 // nothing, for a nil policy and for a policy with a file that cannot be read.
 func (d *Decider) SetPolicy(p *policy.Policy) error {
 	if p != nil {
-		if err := denial.CheckFiles(p); err != nil {
-			return err
-		}
-		if err := d.o.checkPlans(p); err != nil {
+		if err := d.o.check(p); err != nil {
 			return err
 		}
 	}

@@ -275,7 +275,10 @@ func (p *Policy) sameLimits() map[sameLimit]*sluice.Limit {
 	}
 	for _, r := range p.rules {
 		add(r.limits)
-		for _, set := range slices.Concat(r.plans, r.overrides.Values()) {
+		for i := range r.plans {
+			add(r.plans[i][FromPlan])
+		}
+		for _, set := range r.overrides.Values() {
 			if set != nil {
 				add(set)
 			}

@@ -191,8 +191,7 @@ func (r *Rule) OverrideCount() int { return r.overridden }
 // addOverrides makes the table of a rule's overrides. Overrides with equal numbers share their limits,
 // so that stores keep few limits.
 func (c *compiler) addOverrides(r *rule) {
-	t := newOverrideAdder(c, r)
-	t.byList, t.scratch = map[**sluice.Limit]*limitSet{}, newScratch()
+	t := overrideAdder{compiler: c, rule: r, byNumbers: map[string]*limitSet{}, byList: map[**sluice.Limit]*limitSet{}, scratch: newScratch()}
 	defer t.scratch.free()
 	t.addPlans()
 	if e := c.options.Earlier; e != nil && e.byName[r.Name] != nil {
@@ -215,13 +214,8 @@ type overrideAdder struct {
 	rule      *rule
 	n         int
 	byNumbers map[string]*limitSet
-	byPlan    map[planOf]*limitSet
 	byList    map[**sluice.Limit]*limitSet // by the first element of a list of limits
 	scratch   *scratch
-}
-
-func newOverrideAdder(c *compiler, r *rule) overrideAdder {
-	return overrideAdder{compiler: c, rule: r, byNumbers: map[string]*limitSet{}, byPlan: map[planOf]*limitSet{}}
 }
 
 // add adds the next override.

@@ -315,7 +315,7 @@ func (r *rule) read(x *terms) *madeTerms {
 		}
 	}
 	c.index, c.rule = r.index, r.Name
-	adding := newOverrideAdder(&c, r)
+	adding := overrideAdder{compiler: &c, rule: r, byNumbers: map[string]*limitSet{}}
 	if t.Plan != "" {
 		m.set = adding.planSet("Terms", t.Plan, t.Limits, FromCall)
 	} else if m.set = adding.setOf("Terms", t.Limits); m.set != nil {

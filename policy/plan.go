@@ -56,27 +56,22 @@ func (c *compiler) compilePlans(p *Policy) {
 		}
 	}
 	for i, part := range c.options.PlanFrom {
-		from, field := &c.planFrom, fmt.Sprintf("PlanFrom[%d]", i)
+		from := &c.planFrom
 		if part.Source == source.Descriptor {
 			from = &c.planEntry
 		}
-		f := checkPart(&part, &matcher{descriptor: true})
-		switch part.Source {
-		case FromHeader, FromClaim, source.Attribute, source.Descriptor, source.Function:
-		default:
-			f = fault{"does not name plans, because clients choose it", "give a header or a claim that a gateway sets, an attribute, or for descriptors an entry"}
-		}
+		f, sources := checkPart(&part, &matcher{descriptor: true}), []Source{FromHeader, FromClaim, source.Attribute, source.Descriptor, source.Function}
 		switch {
+		case !slices.Contains(sources, part.Source):
+			f = fault{"does not name plans, because clients choose it", "give a header or a claim that a gateway sets, an attribute, or for descriptors an entry"}
 		case f != (fault{}):
 		case part.OnMissing != MissingShared || part.OnRepeated != RepeatedDeny:
 			f = fault{"has a choice for requests without it, or with several values", "leave it out: such requests have the rule's own numbers"}
 		case *from != nil:
 			f = fault{"is a second source, and the two may contradict each other", "give one for requests, and one for descriptors"}
-		case len(c.options.Plans) == 0:
-			f = fault{"names plans, and there are none", "give plans, or leave it out"}
 		}
 		if f != (fault{}) {
-			c.report(field, part.String(), f)
+			c.report(fmt.Sprintf("PlanFrom[%d]", i), part.String(), f)
 		}
 		if part.Source == FromHeader {
 			part.Name = textproto.CanonicalMIMEHeaderKey(part.Name)
@@ -84,8 +79,10 @@ func (c *compiler) compilePlans(p *Policy) {
 		*from = &planSource{part, c.plans}
 	}
 	p.trustsPlans = c.planFrom != nil && c.planFrom.isSent()
-	if c.options.DenyUnknownPlans && len(c.options.Plans) == 0 {
-		c.report("DenyUnknownPlans", "", fault{"is set, and there are no plans", "give plans, or leave it out"})
+	for field, given := range map[string]bool{"PlanFrom": len(c.options.PlanFrom) > 0, "DenyUnknownPlans": c.options.DenyUnknownPlans} {
+		if given && len(c.options.Plans) == 0 {
+			c.report(field, "", fault{"is given, and there are no plans", "give plans, or leave it out"})
+		}
 	}
 }
 
@@ -100,7 +97,13 @@ func (t *overrideAdder) addPlans() {
 				set = own
 			}
 		}
-		r.plans = append(r.plans, set.by(FromPlan, &plan.Name))
+		var sets planSets
+		for from := FromPlan; from <= FromCall; from++ {
+			named := *set
+			named.from, named.plan = from, &plan.Name
+			sets[from] = &named
+		}
+		r.plans = append(r.plans, sets)
 	}
 	r.denyUnknown = t.options.DenyUnknownPlans
 	if r.planFrom = t.planFrom; r.Match.Descriptor != nil {
@@ -108,12 +111,8 @@ func (t *overrideAdder) addPlans() {
 	}
 }
 
-// by returns the limits as the limits of a plan, and what names the plan.
-func (set *limitSet) by(from NumbersFrom, plan *string) *limitSet {
-	named := *set
-	named.from, named.plan = from, plan
-	return &named
-}
+// planSets are the limits of a plan, by what names the plan.
+type planSets [FromCall + 1]*limitSet
 
 // planSet returns the limits of a plan that an override names; nil if there is no such plan.
 func (t *overrideAdder) planSet(at, plan string, limits []*sluice.Limit, from NumbersFrom) *limitSet {
@@ -125,17 +124,7 @@ func (t *overrideAdder) planSet(at, plan string, limits []*sluice.Limit, from Nu
 	case limits != nil:
 		t.report(at+".Limits", "", fault{"are given, and a plan too", "give one of them"})
 	}
-	known := planOf{n, from}
-	if t.byPlan[known] == nil {
-		t.byPlan[known] = t.rule.plans[n-1].by(from, t.rule.plans[n-1].plan)
-	}
-	return t.byPlan[known]
-}
-
-// planOf is a plan by its number, and what names it.
-type planOf struct {
-	plan int
-	from NumbersFrom
+	return t.rule.plans[n-1][from]
 }
 
 // isSent reports whether a client may have written what names the plan.
@@ -175,12 +164,11 @@ func numberOf(plans map[string]int, name string) int {
 // entry returns the number of the plan that a descriptor names.
 func (f *planSource) entry(entries []descriptors.Entry) int {
 	n := noPlan
-	for i := range entries {
-		switch e := &entries[i]; {
-		case e.Key != f.part.Name || e.Value == "":
-		case n != noPlan:
-			return unknownPlan
-		default:
+	for _, e := range entries {
+		if e.Key == f.part.Name && e.Value != "" {
+			if n != noPlan {
+				return unknownPlan
+			}
 			n = numberOf(f.numbers, e.Value)
 		}
 	}
@@ -197,7 +185,7 @@ func (s *scratch) choosePlan(q *selection) {
 	}
 	switch {
 	case s.plan > 0:
-		q.set = r.plans[s.plan-1]
+		q.set = r.plans[s.plan-1][FromPlan]
 	case s.plan == unknownPlan:
 		if s.unknownPlan = true; r.denyUnknown {
 			q.reason = sluice.ReasonUnknownPlan

@@ -190,8 +190,8 @@ type rule struct {
 	allowIPs  *networks.Set
 	denyIPs   *networks.Set
 	hasLists  bool
-	plans     []*limitSet // by the number of the plan, from 0
-	byPlan    bool        // some plan has numbers for the rule
+	plans     []planSets // by the number of the plan, from 0
+	byPlan    bool       // some plan has numbers for the rule
 	// denyUnknown limits requests whose plan is unknown.
 	denyUnknown bool
 	planFrom    *planSource    // nil if requests name no plan

@@ -188,9 +188,6 @@ type table struct {
 	made    map[string]policy.Override // the limits or plans of earlier rows, by their numbers
 }
 
-// planColumn is the field of the column that names plans.
-const planColumn = -2
-
 // column is a number of a limit, or the plan.
 type column struct {
 	limit, field int
@@ -225,16 +222,15 @@ func (t *table) row(at spot, row []string) (o policy.Override, ok bool) {
 
 // terms returns the plan of a row, or makes its limits.
 func (t *table) terms(at spot, row []string) (o policy.Override) {
-	i := slices.IndexFunc(t.columns, func(c column) bool { return c.field == planColumn })
-	if i < 0 || row[i] == "" {
+	i := slices.IndexFunc(t.columns, func(c column) bool { return c.field == len(numberNames) })
+	switch {
+	case i < 0 || row[i] == "":
 		o.Limits = t.limits(at, row)
-		return o
-	}
-	if slices.ContainsFunc(slices.Delete(slices.Clone(row), i, i+1), func(number string) bool { return number != "" }) {
+	case strings.Join(row, "") != row[i]:
 		at.follow(t.Source, "this line has a plan, and numbers too", "leave the numbers or the plan empty")
-		return o
+	default:
+		o.Plan = row[i]
 	}
-	o.Plan = row[i]
 	return o
 }
 
@@ -277,7 +273,11 @@ func (t *table) limits(at spot, row []string) []*sluice.Limit {
 	return limits
 }
 
-var numberNames = reader.Accepted(reflect.TypeFor[Numbers]())
+// numberNames are the names of numbers, and columnNames of all columns of limits: the last one is the plan.
+var (
+	numberNames = reader.Accepted(reflect.TypeFor[Numbers]())
+	columnNames = append(slices.Clip(numberNames), "plan")
+)
 
 // header reads the names of the columns.
 func (t *table) header(at spot, row []string) {
@@ -292,24 +292,20 @@ func (t *table) header(at spot, row []string) {
 		}
 		c := column{name: name}
 		number := name
-		if name == "plan" {
-			c.field = planColumn
-		} else if of, rest, found := strings.Cut(name, "."); found {
+		if of, rest, found := strings.Cut(name, "."); found {
 			number = rest
 			c.limit = t.limitOf(of)
-		} else if len(t.given) > 1 {
+		} else if len(t.given) > 1 && name != "plan" {
 			at.follow(t.Source, fmt.Sprintf("column %d, %s, is of no limit", i+1, reader.Quote(name)), fmt.Sprintf("the rule has %d: write 1.%s for the first one", len(t.given), name))
 			return
 		}
-		if c.field != planColumn {
-			c.field = slices.Index(numberNames, number)
-		}
+		c.field = slices.Index(columnNames, number)
 		switch {
 		case c.limit < 0:
 			at.follow(t.Source, fmt.Sprintf("column %d, %s, is of no limit of the rule", i+1, reader.Quote(name)), "give its name, or its number from 1 on")
 			return
-		case c.field == -1:
-			at.follow(t.Source, fmt.Sprintf("column %d, %s, is unknown", i+1, reader.Quote(name)), reader.DidYouMean(number, append([]string{"key", "plan"}, numberNames...)))
+		case c.field < 0 || number == "plan" && name != number:
+			at.follow(t.Source, fmt.Sprintf("column %d, %s, is unknown", i+1, reader.Quote(name)), reader.DidYouMean(number, append([]string{"key"}, columnNames...)))
 			return
 		case seen[column{limit: c.limit, field: c.field}]:
 			at.follow(t.Source, fmt.Sprintf("column %d, %s, is there twice", i+1, reader.Quote(name)), "remove one of them")

@@ -17,7 +17,8 @@ func (f *File) Check(s *reader.Source) {
 	if f.TrustMarks && len(f.TrustedProxies) == 0 {
 		s.Follow("trust_marks", "believes the marks of trusted proxies, and there are none", "list the proxies that mark under trusted_proxies, or leave it out")
 	}
-	if i := slices.IndexFunc(f.PlanFrom, isSent); i >= 0 && len(f.TrustedProxies) == 0 && !f.Listen.Proxy.Off() {
+	sent := func(from string) bool { return strings.HasPrefix(from, "header:") || strings.HasPrefix(from, "claim:") }
+	if i := slices.IndexFunc(f.PlanFrom, sent); i >= 0 && len(f.TrustedProxies) == 0 && !f.Listen.Proxy.Off() {
 		s.Follow(fmt.Sprintf("plan_from[%d]", i), reader.Quote(f.PlanFrom[i])+" counts only in requests from trusted proxies, and there are none",
 			"list the gateways that name plans under trusted_proxies, or turn listen.proxy off")
 	}
@@ -36,11 +37,6 @@ func (f *File) Check(s *reader.Source) {
 	f.HTTP.Check(s)
 	f.checkListeners(s)
 	f.File.Check(s)
-}
-
-// isSent reports whether a client may have written what names a plan.
-func isSent(from string) bool {
-	return strings.HasPrefix(from, "header:") || strings.HasPrefix(from, "claim:")
 }
 
 // checkListeners reports settings of listeners that are off.

@@ -104,10 +104,8 @@ func plan(k *policy.KeyValue) string {
 		return part + " has several values, or an unclear one, so the plan is unknown"
 	case k.Value != "":
 		return fmt.Sprintf("%s = %q, which is not a plan", part, k.Value)
-	case k.Part.Source == source.Attribute:
-		return part + " is missing"
 	default:
-		return part + " is missing, or the request is from no trusted proxy"
+		return part + " is missing, or does not count because no trusted proxy sent it"
 	}
 }
 
