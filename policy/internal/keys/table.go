@@ -111,7 +111,7 @@ func (t *Table[V]) Find(k Ref, b *Buffer) (v V, found bool) {
 		b.bytes = append(b.bytes, k.text...)
 		text, b.bytes = b.bytes[n:], b.bytes[:n]
 	}
-	if i := c.find(text, k.len()); i >= 0 {
+	if i := c.find(c.hash(text, k.len()), text, k.len()); i >= 0 {
 		return c.valueOf(&c.entries[i]), true
 	}
 	return v, false
@@ -143,8 +143,7 @@ func matches(word, mark uint64) uint64 {
 }
 
 // find returns the index of a key's entry; -1 for none.
-func (c *core[V]) find(text []byte, parts int) int {
-	hash := c.hash(text, parts)
+func (c *core[V]) find(hash uint64, text []byte, parts int) int {
 	mark := markOf(hash)
 	for g := c.home(hash); ; g = c.next(g) {
 		word := c.marks[g].Load()
@@ -158,6 +157,12 @@ func (c *core[V]) find(text []byte, parts int) int {
 			return -1
 		}
 	}
+}
+
+// locate is find for an ID.
+func (c *core[V]) locate(id ID) int {
+	text := []byte(id.text)
+	return c.find(c.hash(text, id.parts), text, id.parts)
 }
 
 // textOf returns the text of an entry's key.
@@ -183,7 +188,7 @@ func (t *Table[V]) Get(id ID) (v V, end uint32, found bool) {
 	if c == nil {
 		return v, 0, false
 	}
-	if i := c.find([]byte(id.text), id.parts); i >= 0 {
+	if i := c.locate(id); i >= 0 {
 		return c.valueOf(&c.entries[i]), endOf(&c.entries[i]), true
 	}
 	return v, 0, false
@@ -222,23 +227,28 @@ func (c *core[V]) isWasteful() bool {
 
 func (c *core[V]) set(id ID, v V, end uint32) {
 	text, state := []byte(id.text), uint64(end)<<32|uint64(c.number(v))
-	if i := c.find(text, id.parts); i >= 0 {
+	hash := c.hash(text, id.parts)
+	if i := c.find(hash, text, id.parts); i >= 0 {
 		c.entries[i].state.Store(state)
 		return
 	}
-	hash := c.hash(text, id.parts)
+	c.insert(hash, text, uint16(id.parts), state)
+}
+
+// insert adds a key that is not there.
+func (c *core[V]) insert(hash uint64, text []byte, parts uint16, state uint64) {
 	g := c.home(hash)
 	for matches(c.marks[g].Load(), empty) == 0 {
 		g = c.next(g)
 	}
 	word := c.marks[g].Load()
 	i := bits.TrailingZeros64(matches(word, empty)) / 8
-	s := &c.entries[g*groupSize+i]
-	s.parts, s.length = uint16(id.parts), uint16(len(text))
-	if copy(s.text[:], text) < len(text) {
-		binary.LittleEndian.PutUint32(s.text[:], c.keep(text))
+	e := &c.entries[g*groupSize+i]
+	e.parts, e.length = parts, uint16(len(text))
+	if copy(e.text[:], text) < len(text) {
+		binary.LittleEndian.PutUint32(e.text[:], c.keep(text))
 	}
-	s.state.Store(state)
+	e.state.Store(state)
 	c.marks[g].Store(word | markOf(hash)<<(8*i)) // from now on, readers find the entry
 	c.used++
 	c.live++
@@ -281,7 +291,10 @@ func newCore[V comparable](keys int) *core[V] {
 // rebuilt returns a core with the same keys and room for more, and without what is not used any more.
 func (c *core[V]) rebuilt() *core[V] {
 	n := newCore[V](c.live + c.live/2)
-	c.each(func(s *entry) { n.set(c.idOf(s), c.valueOf(s), endOf(s)) })
+	c.each(func(e *entry) {
+		text := c.textOf(e)
+		n.insert(n.hash(text, int(e.parts)), text, e.parts, uint64(endOf(e))<<32|uint64(n.number(c.valueOf(e))))
+	})
 	return n
 }
 
@@ -308,7 +321,7 @@ func (t *Table[V]) Remove(id ID) bool {
 	if c == nil {
 		return false
 	}
-	i := c.find([]byte(id.text), id.parts)
+	i := c.locate(id)
 	if i < 0 {
 		return false
 	}

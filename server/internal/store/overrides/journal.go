@@ -84,12 +84,12 @@ func (j *journal) load() error {
 	if cut {
 		j.book.logger.Warn("the last change of overrides was cut off, as by a crash, and was not answered", "file", j.file.Path())
 	}
-	records := make([]redisstore.Record, 0, len(j.all))
+	now, one := time.Now(), make([]redisstore.Record, 1)
 	for name, text := range j.all {
-		records = append(records, redisstore.Record{Name: name, Text: text})
-	}
-	for _, name := range j.book.apply(j.book.Table, records, time.Now()) {
-		delete(j.all, name)
+		one[0] = redisstore.Record{Name: name, Text: text}
+		for range j.book.apply(j.book.Table, one, now) {
+			delete(j.all, name)
+		}
 	}
 	if err := j.file.Replace(j.writeAll); err != nil && !writable.Full(err) {
 		return err
@@ -119,29 +119,30 @@ func (j *journal) readAll(r *bufio.Reader) (cut bool, err error) {
 		if _, err := io.ReadFull(r, content); err != nil {
 			return true, nil //nolint:nilerr // so does a cut entry
 		}
-		parts := sluice.EncodedKey(string(content), countParts(content)).Parts()
-		if crc32.ChecksumIEEE(content) != binary.LittleEndian.Uint32(head[4:]) || len(parts)%3 != 0 {
+		if crc32.ChecksumIEEE(content) != binary.LittleEndian.Uint32(head[4:]) {
 			return false, errDamaged
 		}
-		for i := 0; i < len(parts); i += 3 {
-			if j.all[parts[i]] = parts[i+1]; parts[i+2] != "" {
-				delete(j.all, parts[i])
+		for rest := string(content); rest != ""; {
+			var parts [3]string
+			for i := range parts {
+				if parts[i], rest, err = cutPart(rest); err != nil {
+					return false, err
+				}
+			}
+			if j.all[parts[0]] = parts[1]; parts[2] != "" {
+				delete(j.all, parts[0])
 			}
 		}
 	}
 }
 
-// countParts returns how many parts an encoding has.
-func countParts(text []byte) (n int) {
-	for len(text) > 0 {
-		size, used := binary.Uvarint(text)
-		if used <= 0 || size > uint64(len(text)-used) {
-			return -1
-		}
-		text = text[used+int(size):]
-		n++
+// cutPart returns the first part of an encoding, and the rest.
+func cutPart(text string) (part, rest string, err error) {
+	size, used := binary.Uvarint([]byte(text[:min(len(text), binary.MaxVarintLen64)]))
+	if used <= 0 || size > uint64(len(text)-used) {
+		return "", "", errDamaged
 	}
-	return n
+	return text[used : used+int(size)], text[used+int(size):], nil
 }
 
 // entryOf returns the entry of some records.
@@ -166,7 +167,7 @@ func (j *journal) writeAll(w io.Writer) error {
 	if _, err := io.WriteString(w, magic); err != nil {
 		return err
 	}
-	for names := range slices.Chunk(slices.Sorted(maps.Keys(j.all)), 1000) {
+	for names := range slices.Chunk(slices.Collect(maps.Keys(j.all)), 1000) {
 		records := make([]redisstore.Record, len(names))
 		for i, name := range names {
 			records[i] = redisstore.Record{Name: name, Text: j.all[name]}
