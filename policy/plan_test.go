@@ -168,7 +168,9 @@ func TestPlansKeepState(t *testing.T) {
 func TestPlansOfRuleRequests(t *testing.T) {
 	for _, deny := range []bool{false, true} {
 		o := planned(policy.Header("X-Plan"))
-		o.DenyUnknownPlans = deny
+		if o.DenyUnknownPlans = deny; deny {
+			o.PlanFrom = nil // only callers name plans
+		}
 		p := mustPolicy(t, o)
 		for plan, want := range map[string]int64{"": 2, "gold": 50, "free": 2, "platinum": 2} {
 			v, err := p.DecideRule(t.Context(), &stub{}, policy.RuleRequest{Rule: "r", Key: []string{"a"}, Plan: plan})
