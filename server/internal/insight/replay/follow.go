@@ -66,12 +66,11 @@ func (e *engine) try(rec *logs.Record, id int64, logged bool, change int64) (o o
 	e.trying, e.last, e.now = true, last{}, now+change
 	o = e.enter(rec, id, logged)
 	e.trying = false
-	ok = o.agrees(&rec.Verdict)
 	if e.open && o.kind == waiting && rec.Verdict.Action == "deny" { // the wait was too long, or the queue was full
 		e.last.refused = e.last.flight.queued[e.last.flight.next]
-		o, ok = outcome{kind: denied, rule: int16(e.index[e.last.refused.Rule]), reason: sluice.ReasonLimited, within: true}, true
+		o = outcome{kind: denied, rule: int16(e.index[e.last.refused.Rule]), reason: sluice.ReasonLimited, within: true}
 		e.undo()
-	} else if !ok {
+	} else if !o.agrees(&rec.Verdict) {
 		e.undo()
 		e.now = now
 		return o, false

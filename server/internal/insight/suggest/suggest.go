@@ -118,7 +118,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := again(); err != nil {
 		return nil, err
 	}
-	return rep, rep.measure(ctx, &o, fits)
+	if err := rep.measure(ctx, &o, fits); err != nil {
+		return nil, err
+	}
+	return rep, nil
 }
 
 // kept copies a log into a temporary file.
