@@ -120,6 +120,7 @@ var nightly = map[string][]string{
 	// Valkey runs the scripts that Redis runs. By day, TestValkeyAdapterReplies, TestValkeyAdapterCluster, TestValkeyCheck,
 	// TestValkeyServesTheProxy of checks/servers, and the tests over Valkey that are not here run over it, and all of these run over Redis.
 	"checks/decisions": {
+		"TestClusterKeepsTheContract", // TestRedisKeepsTheContract, TestBatchesOfWindowsOnACluster, and over the slots of batches TestBatchOverSlots of checks/faults
 		"TestValkeyBansAreListed", "TestValkeyBansAreListedOnACluster", "TestValkeyBansByHandEqualMemory", "TestValkeyBatchesOfWindows",
 		"TestValkeyBucketsExpire", "TestValkeyKeepsTheContract", "TestValkeyFullServersRefuseOrForget", "TestValkeyGrantsEqualOracle",
 		"TestValkeyGrantsHoldTheBound", "TestValkeyLeasesAsInMemory", "TestValkeyLeastPrivilegeIsLeast", "TestValkeyLeastPrivilegeOnACluster",

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/sluicehq/sluice"
 )
 
 // TestAFullStoreSaysSo: invented keys fill the store. The log and the readiness probe say so, and what happens to new
@@ -34,9 +37,13 @@ func TestAFullStoreSaysSo(t *testing.T) {
 					t.Fatalf("a batch of new keys should be answered: %s, %v", text, err)
 				}
 			}
-			for n := 0; r.memory().Stats().Overflow == 0 && n < 100; n++ {
-				ask(n)
+			fill := sluice.MustLimit("fill", sluice.FixedWindow{Rate: sluice.PerHour(100)})
+			for n := 0; r.memory().Stats().Overflow == 0 && n < 100_000; n++ {
+				if _, err := r.memory().Take(t.Context(), fill, sluice.StringKey(strconv.Itoa(n)), 1); err != nil {
+					t.Fatal(err)
+				}
 			}
+			ask(0) // of the server, without room
 			happens := map[string]string{"share": "they share budgets", "deny": "they are denied"}[what]
 			want := "200 ok\nwarning: no room for new keys within store.memory.max_size: " + happens + "\n"
 			eventually(t, "readiness names the full store", func() bool { return r.readiness() == want })
