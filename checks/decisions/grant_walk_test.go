@@ -403,20 +403,21 @@ func (w *grantWalk) end() {
 		}
 	}
 	var err error
-	if w.below(3) == 0 {
+	switch w.below(5) {
+	case 0, 1:
 		w.note("cancel %d at %d", c.charge.Cost, c.charge.Receipt.At)
 		err = w.store.Cancel(context.Background(), c.charge)
 		w.escrow = w.escrow.Cancel(w.now, c.oracle)
 		if errors.Is(err, sluice.ErrActed) {
 			err = nil
 		}
-	} else if w.below(3) == 0 {
+	case 2:
 		give := 1 + w.below(2*c.charge.Cost+2)
 		w.note("give %d back", give)
 		newest := sluice.Charge{Limit: c.charge.Limit, Key: c.charge.Key, Cost: give, Receipt: sluice.Receipt{At: oracle.Newest}}
 		err = w.store.Settle(context.Background(), newest, 0)
 		w.escrow = w.escrow.Settle(w.now, oracle.Charge{Cost: give, At: oracle.Newest}, 0)
-	} else {
+	default:
 		actual := w.one(0, w.below(c.charge.Cost+1), c.charge.Cost+w.below(5))
 		w.note("settle %d at %d as %d", c.charge.Cost, c.charge.Receipt.At, actual)
 		err = w.store.Settle(context.Background(), c.charge, actual)

@@ -101,13 +101,13 @@ func (r *logRing) push(at int64, cost uint64) {
 // giveBack takes units out of the entries after the first ones, from the newest one on.
 func (r *logRing) giveBack(first int, units uint64) {
 	for units > 0 && r.len > first {
-		if n := r.total() - r.upTo(r.len-1); n > units {
+		n := r.total() - r.upTo(r.len-1)
+		if n > units {
 			r.entry(r.len - 1)[1] -= units
 			break
-		} else {
-			units -= n
-			r.len--
 		}
+		units -= n
+		r.len--
 	}
 	r.save()
 }

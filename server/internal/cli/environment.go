@@ -42,7 +42,10 @@ func checkEnvironment(f *config.File) (unknown []string, err error) {
 
 // variables returns the variables of all commands, without their prefix.
 func variables() []string {
-	names := []string{"CONFIG", strings.TrimPrefix(adminTokenVariable, variablePrefix), strings.TrimPrefix(apiTokenVariable, variablePrefix)}
+	names := []string{"CONFIG"}
+	for _, name := range []string{adminTokenVariable, apiTokenVariable, readTokenVariable} {
+		names = append(names, strings.TrimPrefix(name, variablePrefix))
+	}
 	add := func(f *pflag.Flag) { names = append(names, strings.TrimPrefix(variable(f), variablePrefix)) }
 	server := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	new(settings).register(server)
