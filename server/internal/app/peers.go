@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -76,6 +77,7 @@ func (a *App) shared(ctx context.Context, rule string) *fleet.Part {
 		k.Now = now[k.Rule+" "+k.Digest]
 	}
 	s.Keys, s.Heavy, s.Bans, s.Reloads = nil, nil, nil, nil
+	s.Hybrid = s.Hybrid[:min(len(s.Hybrid), fleet.MostRules)]
 	return s
 }
 
@@ -240,7 +242,11 @@ func (a *App) addPeers(ctx context.Context, rule string, l *wire.Live, all bool)
 		NotReady: l.NotReady, Notes: l.Notes, Breaker: l.Store.Breaker,
 	}}
 	answers, more, err := a.peers.Query(ctx, queryLive+" "+rule)
-	if l.MoreServers = more; err != nil {
+	l.MoreServers = more
+	switch {
+	case errors.Is(err, peers.ErrBusy):
+		l.ServersUnknown = "operators look at too many rules at once; close other pages"
+	case err != nil:
 		l.ServersUnknown = "the store does not answer"
 	}
 	sum, parts, counted := a.rulesSum(), []*fleet.Part{}, self.ID

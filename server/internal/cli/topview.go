@@ -327,7 +327,7 @@ func servers(f *wire.Live) string {
 // serverLines returns what is wrong with other servers.
 func serverLines(f *wire.Live) (lines []topLine) {
 	if f.ServersUnknown != "" {
-		lines = append(lines, topLine{"the other servers are as they were: " + printable(f.ServersUnknown), red})
+		lines = append(lines, topLine{"the other servers are not known now: " + printable(f.ServersUnknown), red})
 	}
 	for i := range f.Servers {
 		s := &f.Servers[i]

@@ -31,7 +31,7 @@ const (
 	patience = 900 * time.Millisecond
 
 	mostServers   = 64
-	mostQuestions = 8
+	mostQuestions = 16
 	// mostText bounds a question and the description of a server, in bytes.
 	mostText = 1 << 10
 )

@@ -16,7 +16,7 @@ import (
 
 const (
 	// mostPacked bounds an answer in Redis, and mostUnpacked its text, in bytes.
-	mostPacked   = 64 << 10
+	mostPacked   = 128 << 10
 	mostUnpacked = 512 << 10
 )
 
@@ -48,7 +48,7 @@ type query struct {
 
 // Query returns the other servers with their latest answers to a question, and whether there are more than 64 servers. The first call has
 // no answers yet: servers answer within about a second, and go on as long as somebody calls Query every few seconds. After an error of
-// Redis, the servers are as they were at the call before. A caller must not change a text. ErrBusy means that 8 other questions are open.
+// Redis, the servers are as they were at the call before. A caller must not change a text. ErrBusy means that 16 other questions are open.
 func (p *Peers) Query(ctx context.Context, text string) (servers []Answer, more bool, err error) {
 	q, err := p.queryOf(text, time.Now())
 	if err != nil {

@@ -251,7 +251,7 @@ function renderHeavy(f) {
 function renderServers(f) {
   const servers = f.servers || [], words = { this: "this one", answers: "answers", waiting: "waiting…" };
   $("servers-section").hidden = $("scope").hidden = servers.length < 2 && !f.servers_unknown;
-  set($("servers-note"), f.servers_unknown ? `The list is as it was: ${f.servers_unknown}.` : f.more_servers ? "More servers are not listed." : "");
+  set($("servers-note"), f.servers_unknown ? `The other servers are not known now: ${f.servers_unknown}.` : f.more_servers ? "More servers are not listed." : "");
   keep($("servers").tBodies[0], servers, (s) => s.name + s.admin + s.started_ms, (s) => row($("servers"), make("span", null, s.name, make("span", { className: "words" })), make("span", { className: "chip" }), ...Array.from({ length: 4 }, () => make("span"))), (e, s) => {
     const [name, state_, store, up, version, notes] = [...e.cells].map((c) => c.firstElementChild), silent = s.state === "silent";
     set(name.lastElementChild, s.admin);
