@@ -39,7 +39,7 @@ func tenant(name string) *policy.Attributes {
 }
 
 // A key with numbers of its own has these, and others have the numbers of the rule.
-func TestOverrides(t *testing.T) {
+func TestOverriddenKeysHaveTheirNumbers(t *testing.T) {
 	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{tenants()}})
 	for _, c := range []struct {
 		tenant   string
@@ -131,7 +131,7 @@ func TestOverridesShareLimits(t *testing.T) {
 }
 
 // Lists allow and deny keys and addresses before limits count.
-func TestLists(t *testing.T) {
+func TestListsDecideBeforeLimits(t *testing.T) {
 	rule := policy.Rule{
 		Name: "r", Key: []policy.Part{policy.Header("X-Tenant").IfMissing(policy.MissingSkip)}, Limits: perDay(1),
 		AllowKeys: [][]string{{"friend"}}, DenyKeys: [][]string{{"foe"}},

@@ -1,5 +1,5 @@
-// Testcheck checks that a red test explains itself: its name is unique in the whole repository, its name or its comment has a promise,
-// and its messages have words.
+// Testcheck checks that a red test explains itself: its name is unique in the whole repository, and has two words or more for
+// its promise, and its messages have words.
 //
 // Usage, with the repository's top folder as the argument:
 //
@@ -18,7 +18,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: testcheck folder")
 		os.Exit(2)
 	}
-	findings, err := check(os.DirFS(os.Args[1]), wordless)
+	findings, err := check(os.DirFS(os.Args[1]))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testcheck:", err)
 		os.Exit(2)
