@@ -172,6 +172,7 @@ var refusals = []refusal{
 	{"admin.token_file", "admin: {token_file: DIR/short}", "short has 7 characters, which can be guessed", "openssl rand"},
 	{"admin.token", "admin: {token: hunter2}", "has 7 characters, which can be guessed", "openssl rand"},
 	{"api.token_file", "api: {token_file: DIR/empty}", "empty is empty", "put one there"},
+	{"api.read_token_file", "api: {read_token_file: DIR/short}", "short has 7 characters, which can be guessed", "openssl rand"},
 	{"log.key_secret_file", "log: {key_secret_file: DIR/short}", "the secret has 7 bytes", "openssl rand"},
 	{"log.key_secret_env", "log: {key_secret_env: NOT_SET}", "NOT_SET is not set", "put the secret there"},
 	{"access_log.file", "access_log: {file: DIR/none/access.log}", "the folder DIR/none does not exist", "make it"},
