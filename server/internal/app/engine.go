@@ -106,7 +106,7 @@ func (e *engine) openAPI(callers *access.Callers, log *audit.Log, denied func(co
 		Hybrid: func(rule string, most int) wire.Hybrid {
 			return e.store.ListHybrid(rule, most, e.decisions.Fingerprint)
 		},
-		Overrides:    book{e.store.Overrides},
+		Overrides:    e.store.Overrides,
 		AnswerFailed: e.answerFailed, Authorize: callers.Authorize, Reveals: callers.Reveals,
 		BeforeChange: func(r *http.Request, c api.Change) error { return log.Begin(r, audit.Change(c)) },
 		OnChange:     func(r *http.Request, c api.Change) { log.Changed(r, audit.Change(c)) },

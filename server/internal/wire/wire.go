@@ -1,5 +1,5 @@
 // Package wire has the JSON of answers that the decision API writes and the commands read: about keys, bans and hybrid
-// limits, and problems.
+// limits, and problems; and overrides, as the store keeps them for it.
 package wire
 
 import (

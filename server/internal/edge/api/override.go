@@ -19,31 +19,15 @@ import (
 	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
-// Override is what a key of a rule has in place of the rule's numbers.
-type Override struct {
-	// Rule and Key say whose override it is.
-	Rule string
-	Key  sluice.Key
-	// Terms are the numbers, in the JSON of the call.
-	Terms string
-	// Until is when it ends, in whole seconds; the zero time for never.
-	Until time.Time
-	// Note is what the operator wrote, By the name that the operator gave, and At the time of the call.
-	Note, By string
-	At       time.Time
-	// Removed means that there is none. A change with it removes the override.
-	Removed bool
-}
-
 // Overrides keeps the overrides that calls make. It is safe for concurrent use.
 type Overrides interface {
 	// Change makes changes, all or none, and returns for each whether there was an override.
-	Change(ctx context.Context, changes []Override) (found []bool, err error)
+	Change(ctx context.Context, changes []wire.KeptOverride) (found []bool, err error)
 	// Get returns the override of a key; Removed if there is none.
-	Get(ctx context.Context, rule string, k sluice.Key) (Override, error)
+	Get(ctx context.Context, rule string, k sluice.Key) (wire.KeptOverride, error)
 	// List returns up to most overrides of a rule, of which a part of the key begins with a prefix. The first page is after the zero
 	// Key, and later pages after next.
-	List(ctx context.Context, rule, prefix string, after sluice.Key, most int) (page []Override, next sluice.Key, more bool, err error)
+	List(ctx context.Context, rule, prefix string, after sluice.Key, most int) (page []wire.KeptOverride, next sluice.Key, more bool, err error)
 	// Rules returns the rules that have overrides.
 	Rules() []string
 	// KeptIn says where the overrides are kept: redis, file or memory.
@@ -108,7 +92,7 @@ func (a *API) changeOverrides(remove bool) func(http.ResponseWriter, *http.Reque
 		if p != nil {
 			return p
 		}
-		changes, records := make([]Override, len(all)), make([]Change, len(all))
+		changes, records := make([]wire.KeptOverride, len(all)), make([]Change, len(all))
 		now, seen := time.Now(), map[string]int{}
 		for i := range all {
 			p := a.override(&all[i], &changes[i], now, remove)
@@ -206,7 +190,7 @@ func decodeOverrides(r *http.Request, remove bool) (all []newOverride, one bool,
 }
 
 // override reads what a caller wants.
-func (a *API) override(q *newOverride, o *Override, now time.Time, remove bool) *problem {
+func (a *API) override(q *newOverride, o *wire.KeptOverride, now time.Time, remove bool) *problem {
 	if q.Rule == "" {
 		return invalid("rule", "The name of the rule is missing.", "name the rule whose key it is")
 	}
@@ -393,7 +377,7 @@ func overrideQueryOf(values url.Values) (q overrideQuery, p *problem) {
 }
 
 // wireOverride returns an override as answers have it.
-func (a *API) wireOverride(o *Override) wire.Override {
+func (a *API) wireOverride(o *wire.KeptOverride) wire.Override {
 	p := a.o.Decider.Policy()
 	x := wire.Override{
 		Rule: o.Rule, Key: listOf(p.KeyValues(o.Rule, o.Key)), Until: timeOf(o.Until), Note: o.Note, By: o.By, At: timeOf(o.At.UTC()),

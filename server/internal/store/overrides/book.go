@@ -71,7 +71,7 @@ func newBook(kept string, t *policy.OverrideTable, k keeper, logger *slog.Logger
 func (b *Book) Change(ctx context.Context, changes []Override) (found []bool, err error) {
 	records := make([]redisstore.Record, len(changes))
 	for i := range changes {
-		records[i] = changes[i].record()
+		records[i] = recordOf(&changes[i])
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -122,6 +122,12 @@ func (b *Book) of(ctx context.Context, rule string, keys []sluice.Key) (all []Ov
 	}
 	return all, nil
 }
+
+// Rules returns the rules that have overrides.
+func (b *Book) Rules() []string { return b.Table.Rules() }
+
+// KeptIn says where the overrides are kept, as Kept.
+func (b *Book) KeptIn() string { return b.Kept }
 
 // Run reads changes of other servers, and ends overrides at their time, until the context ends.
 func (b *Book) Run(ctx context.Context) {

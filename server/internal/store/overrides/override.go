@@ -6,40 +6,26 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/redisstore"
+	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
-// Override is what a key of a rule has in place of the rule's numbers.
-type Override struct {
-	// Rule and Key say whose override it is.
-	Rule string
-	Key  sluice.Key
-	// Terms are the numbers, as rules.File.Terms reads them.
-	Terms string
-	// Until is when it ends, in whole seconds; the zero time for never.
-	Until time.Time
-	// Note is what the operator wrote, By the name that the operator gave, and At the time of the call.
-	Note, By string
-	At       time.Time
-	// Removed means that there is none. A change with it removes the override.
-	Removed bool
-}
+// Override is what a key of a rule has in place of the rule's numbers. Its terms are as rules.File.Terms reads them.
+type Override = wire.KeptOverride
 
-// name identifies the override: its rule, and its key.
-func (o *Override) name() string { return nameOf(o.Rule, o.Key) }
-
+// nameOf identifies an override: by its rule, and its key.
 func nameOf(rule string, k sluice.Key) string {
 	name := sluice.AppendKeyPart(nil, rule)
 	name = sluice.AppendKeyPart(name, strconv.Itoa(k.Len()))
 	return string(sluice.AppendKeyPart(name, k.Text()))
 }
 
-// record returns the override as stores keep it.
-func (o *Override) record() redisstore.Record {
+// recordOf returns an override as stores keep it.
+func recordOf(o *Override) redisstore.Record {
 	var text []byte
 	for _, part := range []string{o.Terms, millis(o.Until), o.Note, o.By, millis(o.At)} {
 		text = sluice.AppendKeyPart(text, part)
 	}
-	return redisstore.Record{Name: o.name(), Text: string(text), Until: o.Until, Removed: o.Removed}
+	return redisstore.Record{Name: nameOf(o.Rule, o.Key), Text: string(text), Until: o.Until, Removed: o.Removed}
 }
 
 func millis(t time.Time) string {
