@@ -189,8 +189,18 @@ var ofServers = []mutation{
 	},
 	{
 		"a journal that is damaged is set aside", "server/internal/store/overrides/journal.go",
-		"		if crc32.ChecksumIEEE(content) != binary.LittleEndian.Uint32(head[4:]) || ", "		if ",
+		"		if crc32.ChecksumIEEE(content) != binary.LittleEndian.Uint32(head[4:]) {", "		if n == mostEntry {",
 		"server/internal/store/overrides TestJournalsAfterACrash",
+	},
+	{
+		"overrides that are read again replace all others", "policy/overridetable.go",
+		"		o.table.Take(&x.table)\n", "",
+		"checks/decisions TestOverridesKeepTheirBounds",
+	},
+	{
+		"a decider forgets a policy that was replaced", "httplimit/decider.go",
+		"	o.Policy = nil // rules has the policy in force; an earlier one may go\n", "",
+		"httplimit TestReplacedPoliciesAreForgotten",
 	},
 	{
 		"all overrides are read again after a loss of data", "redisstore/scripts/records_since.lua",
