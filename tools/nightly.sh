@@ -22,7 +22,9 @@ step "the same of some tests" env SLUICE_SOAK=10 go test -count 1 -timeout 60m -
 	'^Test(BatchesOverSlotsCompete|BytesHurtNoDoor|DecidesAsTheOriginal|ExactAcrossProcesses|NothingGetsPast.*|OverridesOnEightServers|PartsOfKeysDoNotCollide|ReadAheadLaw|ReadOnceEqualsReadEach|ReloadsUnderLoad|ReplaysAgreeWithServers|RulesMatchWhatReachesTheirHandlers|RestartsBehindASocketLoseNothing|ScriptFlush|ServersThatShareAPortLoseNothing|StatesSurviveKills)$' \
 	./httplimit ./checks/faults ./checks/protocols ./checks/redis ./checks/servers ./checks/threats ./server/internal/app
 step "faults, without excuses for a busy machine" env SLUICE_STRICT=1 go -C checks test -count 1 -run '^Test(Faults|HungMaster)' ./faults
-step "the server with the race detector" env SLUICE_PROGRAM_FLAGS=-race GORACE=halt_on_error=1 go -C checks test -count 1 -timeout 60m ./servers ./protocols ./threats
+# These measure the server's memory and processor time, which the race detector multiplies.
+step "the server with the race detector" env SLUICE_PROGRAM_FLAGS=-race GORACE=halt_on_error=1 go -C checks test -count 1 -p 1 -timeout 60m -skip \
+	'^Test(ClientsFillWhatIsDocumented|MemoryOfTheProcess|WorstRequestsAreCheapAtListeners)$' ./servers ./protocols ./threats
 GOWORK=off go -C tools build -o ../bin/mutants ./mutants
 step "mutations: each breaks a promise, and its test must fail" bin/mutants .
 step "fuzz targets" tools/fuzz.sh "$fuzztime"

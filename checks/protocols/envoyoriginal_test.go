@@ -168,7 +168,7 @@ func (t *envoyTree) randomCall(rng *rand.Rand) *ratelimitpb.RateLimitRequest {
 			d.HitsAddend = nil
 		}
 		// Here, a look sees all hits of its call, and there only the hits of the descriptors before it.
-		if id := key + strings.TrimRight(value, "12"); !seen[id] {
+		if id := key + strings.TrimRight(d.GetEntries()[0].GetValue(), "12"); !seen[id] {
 			seen[id] = true
 			q.Descriptors = append(q.Descriptors, d)
 		}
