@@ -39,7 +39,7 @@ func TestHybridLimitsFollowOverrides(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer func() { _ = s.Close() }()
+			t.Cleanup(func() { _ = s.Close() })
 			processes = append(processes, s)
 		}
 		table := policy.NewOverrideTable()
