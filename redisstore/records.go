@@ -126,24 +126,28 @@ func (r *Records) RecordsSince(ctx context.Context, m RecordMark, most int) (pag
 		return page, err
 	}
 	words := strings.Fields(reply)
-	if len(words) < 4 || len(words)%2 != 0 {
+	if len(words) < 5 || len(words)%2 != 1 {
 		return page, errRecords
 	}
 	page.Again, page.More = words[1] == "1", words[3] == "1"
 	if page.Next.last, err = strconv.ParseInt(words[2], 10, 64); err != nil {
 		return page, errRecords
 	}
+	now, err := strconv.ParseInt(words[4], 10, 64)
+	if err != nil {
+		return page, errRecords
+	}
 	page.Next.epoch = words[0]
-	if words = words[4:]; len(words) == 0 {
+	if words = words[5:]; len(words) == 0 {
 		return page, nil
 	}
 	keys, ages := make([]string, len(words)/2), make([]time.Duration, len(words)/2)
 	for i := range keys {
-		age, err := strconv.ParseInt(words[2*i+1], 10, 64)
+		at, err := strconv.ParseInt(words[2*i+1], 10, 64)
 		if err != nil {
 			return page, errRecords
 		}
-		keys[i], ages[i] = r.stem+"r:"+words[2*i], time.Duration(age)*time.Microsecond
+		keys[i], ages[i] = r.stem+"r:"+words[2*i], time.Duration(max(0, now-at))*time.Microsecond
 	}
 	texts, err := r.recordTexts(ctx, keys)
 	if err != nil {

@@ -1,26 +1,23 @@
 -- Reads which records have changed. KEYS: the meta text and the log, see records_put.lua. ARGV: the epoch and the number of the
 -- last change that the caller has read, and the most members. Replies with words: the epoch, 1 if the caller must read all records
--- because it cannot know what it missed, the number to go on from, 1 if there is more, and the members, each with its age in
--- microseconds: the numbers of changes follow the clock.
+-- because it cannot know what it missed, the number to go on from, 1 if there is more, the server's time, and the members, each with
+-- its number. The numbers of changes follow the clock, in microseconds.
 local raw = redis.call('GET', KEYS[1])
 if not raw then
-  return (ARGV[1] == '-' and '- 0' or '- 1') .. ' 0 0'
+  return (ARGV[1] == '-' and '- 0' or '- 1') .. ' 0 0 0'
 end
 local epoch, last, floor = cmsgpack.unpack(raw)
 local from, most, again = tonumber(ARGV[2]), tonumber(ARGV[3]), '0'
 if from > 0 and (epoch ~= ARGV[1] or from < floor or from > last) or from == 0 and ARGV[1] ~= '-' and ARGV[1] ~= epoch then
   again, from = '1', 0
 end
+local words = {epoch, again, string.format('%.0f', last), '0', string.format('%.0f', now)}
 if from == last then
-  return table.concat({epoch, again, string.format('%.0f', last), '0'}, ' ')
+  return table.concat(words, ' ')
 end
 local rows = redis.call('ZRANGEBYSCORE', KEYS[2], string.format('(%.0f', from), '+inf', 'WITHSCORES', 'LIMIT', 0, most)
-local words = {epoch, again, string.format('%.0f', last), '0'}
 if #rows == 2 * most then
   words[3], words[4] = rows[#rows], '1'
 end
-for i = 1, #rows, 2 do
-  words[#words + 1] = rows[i]
-  words[#words + 1] = string.format('%.0f', math.max(0, now - rows[i + 1]))
-end
+words[6] = table.concat(rows, ' ')
 return table.concat(words, ' ')

@@ -2,6 +2,7 @@ package overrides
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"time"
 
@@ -65,15 +66,42 @@ func (s *shared) follow(ctx context.Context, b *Book) error {
 
 // changes applies the changes since the last call. It reports whether it cannot know all of them.
 func (s *shared) changes(ctx context.Context, b *Book) (again bool, err error) {
-	for more := true; more; {
-		p, err := s.since(ctx, s.mark)
+	for p, err := range s.pages(ctx, s.mark) {
 		if err != nil || p.Again {
 			return p.Again, err
 		}
 		b.apply(b.Table, p.Records, time.Now())
-		s.mark, more = p.Next, p.More
+		s.mark = p.Next
 	}
 	return false, nil
+}
+
+// pages reads the records since a mark. While the caller applies a page, the next one is read. A page with Again, or an error, is
+// the last one.
+func (s *shared) pages(ctx context.Context, m redisstore.RecordMark) iter.Seq2[redisstore.RecordPage, error] {
+	return func(yield func(redisstore.RecordPage, error) bool) {
+		type result struct {
+			p   redisstore.RecordPage
+			err error
+		}
+		var r result
+		r.p, r.err = s.since(ctx, m)
+		for more := true; more; {
+			next, after := make(chan result, 1), r.p.Next
+			if more = r.err == nil && r.p.More && !r.p.Again; more {
+				go func() {
+					p, err := s.since(ctx, after)
+					next <- result{p, err}
+				}()
+			}
+			if !yield(r.p, r.err) {
+				return
+			}
+			if more {
+				r = <-next
+			}
+		}
+	}
 }
 
 // since reads a page.
@@ -86,17 +114,19 @@ func (s *shared) since(ctx context.Context, m redisstore.RecordMark) (redisstore
 // all reads all records into another table, which then replaces the table in force.
 func (s *shared) all(ctx context.Context, b *Book) error {
 	table, mark := policy.NewOverrideTable(), redisstore.RecordMark{}
-	for more := true; more; {
-		p, err := s.since(ctx, mark)
-		if err != nil {
-			return err
+	for again := true; again; {
+		again = false
+		for p, err := range s.pages(ctx, mark) {
+			switch {
+			case err != nil:
+				return err
+			case p.Again: // the data were lost meanwhile
+				table, mark, again = policy.NewOverrideTable(), redisstore.RecordMark{}, true
+			default:
+				b.apply(table, p.Records, time.Now())
+				mark = p.Next
+			}
 		}
-		if p.Again { // the data were lost meanwhile
-			table, mark = policy.NewOverrideTable(), redisstore.RecordMark{}
-			continue
-		}
-		b.apply(table, p.Records, time.Now())
-		mark, more = p.Next, p.More
 	}
 	b.Table.Replace(table)
 	s.mark = mark
