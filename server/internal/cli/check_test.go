@@ -31,11 +31,19 @@ type machine struct {
 	t      *testing.T
 	dir    string
 	binary string
+	env    []string // of its commands, beside the variables of the test
+}
+
+// command returns a command of the program.
+func (m *machine) command(args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(m.t.Context(), m.binary, args...)
+	cmd.Env = append(os.Environ(), m.env...)
+	return cmd
 }
 
 func newMachine(t *testing.T) *machine {
 	t.Helper()
-	m := &machine{t, t.TempDir(), build(t)}
+	m := &machine{t: t, dir: t.TempDir(), binary: build(t)}
 	for _, name := range []string{"a", "b"} {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		if err != nil {
@@ -87,7 +95,7 @@ func (m *machine) here(text string) string {
 // refused runs a command that must fail, in the folder, and returns its errors.
 func (m *machine) refused(args ...string) string {
 	m.t.Helper()
-	cmd := exec.CommandContext(m.t.Context(), m.binary, args...)
+	cmd := m.command(args...)
 	cmd.Dir = m.dir
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
@@ -100,7 +108,7 @@ func (m *machine) refused(args ...string) string {
 // serves starts a server, and ends it when it has announced where it listens.
 func (m *machine) serves(args ...string) error {
 	m.t.Helper()
-	cmd := exec.CommandContext(m.t.Context(), m.binary, append([]string{"serve"}, args...)...)
+	cmd := m.command(append([]string{"serve"}, args...)...)
 	cmd.Dir = m.dir
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
@@ -196,6 +204,7 @@ var refusals = []refusal{
 // TestValidateFindsWhatServeRefuses runs validate and serve on configurations that name what the machine lacks. Both report
 // the same, with the position of the setting, and change nothing.
 func TestValidateFindsWhatServeRefuses(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.write("sluice.yaml", "")
 	for _, x := range refusals {
@@ -212,7 +221,7 @@ func TestValidateFindsWhatServeRefuses(t *testing.T) {
 		if got := m.refused("serve", "sluice.yaml"); got != found {
 			t.Errorf("%s: serve prints\n%s\nand validate\n%s", x.text, got, found)
 		}
-		if out, err := exec.CommandContext(t.Context(), m.binary, "validate", "--file-only", m.path("sluice.yaml")).CombinedOutput(); err != nil {
+		if out, err := m.command("validate", "--file-only", m.path("sluice.yaml")).CombinedOutput(); err != nil {
 			t.Errorf("%s: validate --file-only: %v\n%s", x.text, err, out)
 		}
 	}
@@ -303,7 +312,7 @@ func TestValidateOpensNoPort(t *testing.T) {
 		"trusted_proxies: unix\nstore: {memory: {file: DIR/states}}\naudit: {file: DIR/audit.log}\n"))
 	p := run(t, m.binary, m.path("sluice.yaml"), "--last-good", m.path("kept"))
 	before := m.content()
-	out, err := exec.CommandContext(t.Context(), m.binary, "validate", m.path("sluice.yaml"), "--last-good", m.path("kept")).CombinedOutput()
+	out, err := m.command("validate", m.path("sluice.yaml"), "--last-good", m.path("kept")).CombinedOutput()
 	if err != nil {
 		t.Errorf("beside the server, validate prints %s", out)
 	}
@@ -314,7 +323,7 @@ func TestValidateOpensNoPort(t *testing.T) {
 		t.Errorf("the server ended with %v: %s", err, p.stderr)
 	}
 	m.write("taken.yaml", "version: 1\nlisten: {proxy: '"+taken+"', api: off, admin: off}\n")
-	if out, err := exec.CommandContext(t.Context(), m.binary, "validate", m.path("taken.yaml")).CombinedOutput(); err != nil {
+	if out, err := m.command("validate", m.path("taken.yaml")).CombinedOutput(); err != nil {
 		t.Errorf("with a port in use, validate prints %s", out)
 	}
 	if got := m.refused("serve", "taken.yaml"); !strings.Contains(got, "is in use by another program") {
@@ -325,6 +334,7 @@ func TestValidateOpensNoPort(t *testing.T) {
 // TestEveryExampleOfTheConfigurationPageStarts validates and starts each configuration of docs/configuration.md. Only folders,
 // ports, and addresses of other machines are replaced.
 func TestEveryExampleOfTheConfigurationPageStarts(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
@@ -345,7 +355,7 @@ func TestEveryExampleOfTheConfigurationPageStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, variable := range []string{"WEBHOOK_SECRET", "SENTINEL_PASSWORD", "REDIS_PASSWORD", "KEY_SECRET", "LOG_SECRET"} {
-		t.Setenv(variable, "0123456789abcdef0123456789abcdef")
+		m.env = append(m.env, variable+"=0123456789abcdef0123456789abcdef")
 	}
 	local := strings.NewReplacer(
 		"/etc/sluice", m.path("etc"), "/run/secrets", m.path("secrets"), "/var/lib/sluice", m.path("lib"), "/var/log/sluice", m.path("log"), "/run/sluice", m.path("run"),
@@ -359,7 +369,7 @@ func TestEveryExampleOfTheConfigurationPageStarts(t *testing.T) {
 	}
 	for _, x := range examples {
 		m.write("sluice.yaml", m.here(local.Replace(x[1])))
-		if out, err := exec.CommandContext(t.Context(), m.binary, "validate", m.path("sluice.yaml")).CombinedOutput(); err != nil {
+		if out, err := m.command("validate", m.path("sluice.yaml")).CombinedOutput(); err != nil {
 			t.Errorf("validate prints\n%s\nfor\n%s", out, x[1])
 		}
 		args := []string{m.path("sluice.yaml")}

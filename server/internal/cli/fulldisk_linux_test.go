@@ -65,6 +65,7 @@ func (p *program) kill() {
 // TestStartsOnAFullDisk crashes a server, fills the real disk of its states, logs and copy, and starts it again. It decides with
 // the saved states, says what it cannot write, and writes it when there is room.
 func TestStartsOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	for name, full := range map[string]struct {
 		options string // of the disk
 		crashed bool   // whether a server has run there before

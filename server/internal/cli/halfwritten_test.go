@@ -57,6 +57,7 @@ const limited = "version: 1\nlisten: {proxy: '127.0.0.1:0', api: '127.0.0.1:0', 
 // TestHalfWrittenFilesAreNotApplied lets another program truncate each kind of file that a server reads again, and write it
 // slowly. Each beginning of a file is valid, and allows what the whole file does not.
 func TestHalfWrittenFilesAreNotApplied(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	rule := "rules:\n  - {name: all, key: global, limit: {algorithm: token_bucket, rate: 1/h}}\n"
 	second := "  - {name: second, key: client_ip, limit: {algorithm: token_bucket, rate: 1/h}, deny: {client_ip_file: denied.txt}}\n"
@@ -108,6 +109,7 @@ func TestHalfWrittenFilesAreNotApplied(t *testing.T) {
 
 // TestHalfWrittenCertificatesAreNotRead replaces a certificate and its key, each slowly.
 func TestHalfWrittenCertificatesAreNotRead(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	read := func(name string) string {
 		text, err := os.ReadFile(m.path(name))
@@ -129,6 +131,7 @@ func TestHalfWrittenCertificatesAreNotRead(t *testing.T) {
 
 // TestHalfWrittenFilesOfEnvoy writes files of a folder slowly, also one that is invalid at first.
 func TestHalfWrittenFilesOfEnvoy(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	begin, rest := "domain: edge\ndescriptors:\n", "  - key: a\n    rate_limit: {unit: hour, requests_per_unit: 1}\n"
 	m.write("config/edge.yaml", begin+rest)
@@ -137,11 +140,11 @@ func TestHalfWrittenFilesOfEnvoy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Setenv(variable, fmt.Sprint(ln.Addr().(*net.TCPAddr).Port))
+		m.env = append(m.env, fmt.Sprintf("%s=%d", variable, ln.Addr().(*net.TCPAddr).Port))
 		ln.Close()
 	}
 	log := &lockedLog{}
-	cmd := exec.CommandContext(t.Context(), m.binary, "serve", "--envoy-config", m.path("config"), "--listen-admin", "127.0.0.1:0")
+	cmd := m.command("serve", "--envoy-config", m.path("config"), "--listen-admin", "127.0.0.1:0")
 	cmd.Stderr = log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

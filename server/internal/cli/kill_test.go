@@ -13,6 +13,7 @@ import (
 // TestKillsLeaveNothing kills the program while it saves its states or the copy of its configuration. The next start leaves
 // no file of the killed one.
 func TestKillsLeaveNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path, file, kept, states := build(t), filepath.Join(dir, "sluice.yaml"), filepath.Join(dir, "kept"), filepath.Join(dir, "states")
 	// A large list, so that a copy takes long enough to be killed.

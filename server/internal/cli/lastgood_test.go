@@ -14,6 +14,7 @@ import (
 // TestTheProgramStartsWithItsLastGoodFile breaks the file of the real program, and a list that the file names, and starts
 // it again.
 func TestTheProgramStartsWithItsLastGoodFile(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file, list, kept := filepath.Join(dir, "sluice.yaml"), filepath.Join(dir, "denied.txt"), filepath.Join(dir, "last-good")
 	write := func(path, text string) {

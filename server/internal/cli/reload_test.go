@@ -34,6 +34,7 @@ func (p *program) get(listener, path string) (int, string) {
 // TestTheProgramFollowsItsFile changes the file of the real program as Kubernetes
 // does, and reminds it by SIGHUP of a change that cannot be seen.
 func TestTheProgramFollowsItsFile(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	generation := 0
 	mount := func(rate string) {
