@@ -21,6 +21,8 @@ var early = []string{
 	"checks/servers",
 	"checks/redis",
 	"checks/decisions",
+	"server/internal/cli",
+	"server/internal/edge/proxy",
 }
 
 // The race detector makes a test three to fifteen times as slow, and cannot find a race where
@@ -216,7 +218,8 @@ func plan(packages []string, t tier, picked bool) (chains [][]run, last []run) {
 	case picked:
 		return [][]run{used(raced(packages)), used(unraced(packages))}, nil
 	case t == quick:
-		r := run{name: "quick tests", packages: without(rest, equipped), flags: []string{"-skip", names(lone, timed, nightly, slow)}}
+		// Without servers, tests wait most of the time.
+		r := run{name: "quick tests", packages: without(rest, equipped), together: 2 * atOnce(), flags: []string{"-skip", names(lone, timed, nightly, slow), "-parallel", "6"}}
 		return [][]run{used(r)}, nil
 	case t == night:
 		last = []run{
