@@ -16,6 +16,8 @@ const settle = 200 * time.Millisecond
 // ended.
 func (a *App) Run(ctx context.Context) error {
 	defer a.close()
+	stopStore := a.engine.store.Start()
+	a.serving.Store(true) // before the first request, which may ask
 	failed, wait := a.servers.Start()
 	notifying, stopNotifying := context.WithCancel(ctx)
 	defer stopNotifying()
@@ -26,8 +28,6 @@ func (a *App) Run(ctx context.Context) error {
 	if a.peers != nil {
 		running.Go(func() { a.peers.Run(notifying) })
 	}
-	stopStore := a.engine.store.Start()
-	a.serving.Store(true)
 	a.audit.Started()
 	running.Go(func() { a.o.Manager.Watch(notifying, func() { _ = a.Ready() }) })
 	a.o.Manager.Ready()
