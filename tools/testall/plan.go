@@ -106,7 +106,7 @@ var timed = map[string][]string{
 	"checks/browser":   {"TestThePageOfServersOfARedis"},
 	"checks/faults":    {"TestClusterFailover", "TestHungMaster", "TestSentinelFailover"},
 	"checks/hybrid":    {"TestFailoverAddsOneLimit", "TestProcessesAreKilledAndStopped"},
-	"checks/protocols": {"TestStoreFaults"},
+	"checks/protocols": {"TestStoreFaults", "TestThrottlePipelinesOverACluster"},
 	"checks/servers":   {"TestServersOfARedisFindEachOther"},
 	"gate":             {"TestWakeUpsAreNotLinear"},
 }
