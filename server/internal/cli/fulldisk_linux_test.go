@@ -94,6 +94,7 @@ func TestStartsOnAFullDisk(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			m := newMachine(t)
 			disk := m.disk(full.options)
 			m.write("sluice.yaml", limited+m.here("store: {memory: {file: DIR/disk/states}}\naudit: {file: DIR/disk/audit.log}\naccess_log: {file: DIR/disk/access.log}\n"+
