@@ -17,7 +17,7 @@ const settle = 200 * time.Millisecond
 func (a *App) Run(ctx context.Context) error {
 	defer a.close()
 	stopStore := a.engine.store.Start()
-	a.serving.Store(true) // before the first request, which may ask
+	a.serving.Store(true) // before the first request, which may read it
 	failed, wait := a.servers.Start()
 	notifying, stopNotifying := context.WithCancel(ctx)
 	defer stopNotifying()
