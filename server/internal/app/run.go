@@ -17,7 +17,9 @@ const settle = 200 * time.Millisecond
 func (a *App) Run(ctx context.Context) error {
 	defer a.close()
 	stopStore := a.engine.store.Start()
-	a.serving.Store(true) // before the first request, which may read it
+	// The server is ready, and the audit log has begun, before the first request.
+	a.serving.Store(true)
+	a.audit.Started()
 	failed, wait := a.servers.Start()
 	notifying, stopNotifying := context.WithCancel(ctx)
 	defer stopNotifying()
@@ -28,7 +30,6 @@ func (a *App) Run(ctx context.Context) error {
 	if a.peers != nil {
 		running.Go(func() { a.peers.Run(notifying) })
 	}
-	a.audit.Started()
 	running.Go(func() { a.o.Manager.Watch(notifying, func() { _ = a.Ready() }) })
 	a.o.Manager.Ready()
 
