@@ -70,11 +70,11 @@ func (a *App) shared(ctx context.Context, rule string) *fleet.Part {
 	s.Denied, s.Allowed, _ = a.tables(rule)
 	now := map[string]*wire.LeftNow{}
 	for i := range s.Keys {
-		now[s.Keys[i].Rule+" "+s.Keys[i].Digest] = s.Keys[i].Now
+		now[listed(s.Keys[i].Rule, s.Keys[i].Digest)] = s.Keys[i].Now
 	}
 	for i := range s.Denied.Keys {
 		k := &s.Denied.Keys[i]
-		k.Now = now[k.Rule+" "+k.Digest]
+		k.Now = now[listed(k.Rule, k.Digest)]
 	}
 	s.Keys, s.Heavy, s.Bans, s.Reloads = nil, nil, nil, nil
 	s.Hybrid = s.Hybrid[:min(len(s.Hybrid), fleet.MostRules)]
@@ -89,7 +89,7 @@ func (a *App) tables(rule string) (denied, allowed fleet.Table, values map[strin
 		for i := range s.Keys {
 			k := &s.Keys[i]
 			if t.Keys[i] = (fleet.Key{DeniedKey: *k, ID: a.sharedID(k)}); k.Key != nil {
-				values[k.Rule+" "+k.Digest] = k.Key
+				values[listed(k.Rule, k.Digest)] = k.Key
 			}
 			t.Keys[i].Key = nil
 		}
@@ -98,6 +98,9 @@ func (a *App) tables(rule string) (denied, allowed fleet.Table, values map[strin
 	d, w := a.engine.decisions.Summarize(a.engine.decider.Policy(), rule, fleet.MostKeys)
 	return table(d), table(w), values
 }
+
+// listed names a key in lists of keys: by its rule and its fingerprint.
+func listed(rule, digest string) string { return rule + " " + digest }
 
 // share returns this server's part of each limit.
 func share(a *App) float64 {
@@ -152,7 +155,7 @@ func (a *App) sharedKeys(ctx context.Context, rule string) map[string][]string {
 	latest, _ := a.engine.decisions.DeniedKeys(a.engine.decider.Policy(), rule, mostLiveKeys, false)
 	for i := range latest {
 		if k := &latest[i]; k.Key != nil {
-			values[k.Rule+" "+k.Digest] = k.Key
+			values[listed(k.Rule, k.Digest)] = k.Key
 		}
 	}
 	return values
@@ -169,8 +172,8 @@ func (a *App) keyOfPeers(ctx context.Context, rule, digest string) []string {
 	answers, _ := a.peers.Wait(ctx, queryKeys+" "+rule) // without Redis, the last answers are as good as any
 	for i := range answers {
 		var values map[string][]string
-		if answers[i].Text != nil && json.Unmarshal(answers[i].Text, &values) == nil && values[rule+" "+digest] != nil {
-			return values[rule+" "+digest]
+		if answers[i].Text != nil && json.Unmarshal(answers[i].Text, &values) == nil && values[listed(rule, digest)] != nil {
+			return values[listed(rule, digest)]
 		}
 	}
 	return nil
@@ -183,7 +186,7 @@ func (a *App) deniedHere(ctx context.Context, rule string, forOthers bool) *flee
 	secret, room := forOthers && a.engine.store.KeySecret() != nil, mostValues
 	for i := range denied.Keys {
 		k := &denied.Keys[i]
-		k.Key = values[k.Rule+" "+k.Digest]
+		k.Key = values[listed(k.Rule, k.Digest)]
 		if secret && i < mostLiveKeys {
 			k.Now = a.engine.api.LeftNow(ctx, &k.DeniedKey)
 		}
@@ -296,8 +299,8 @@ func (a *App) merge(ctx context.Context, rule string, l *wire.Live, parts []*fle
 		l.Keys = l.Keys[:mostLiveKeys]
 	}
 	for i := range l.Keys {
-		if k := &l.Keys[i]; values[k.Rule+" "+k.Digest] != nil {
-			k.Key = values[k.Rule+" "+k.Digest]
+		if k := &l.Keys[i]; values[listed(k.Rule, k.Digest)] != nil {
+			k.Key = values[listed(k.Rule, k.Digest)]
 			k.Now = a.engine.api.LeftNow(ctx, k)
 			k.Key = nil
 		}
