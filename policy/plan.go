@@ -91,7 +91,7 @@ func (t *overrideAdder) addPlans() {
 	r := t.rule
 	for i := range t.options.Plans {
 		plan, set := &t.options.Plans[i], r.limits
-		if limits, own := plan.Limits[r.Name]; own {
+		if limits, given := plan.Limits[r.Name]; given {
 			r.byPlan = true
 			if own := t.setOf(fmt.Sprintf("Plans[%d]", i), limits); own != nil {
 				set = own
@@ -114,7 +114,7 @@ func (t *overrideAdder) addPlans() {
 // planSets are the limits of a plan, by what names the plan.
 type planSets [FromCall + 1]*limitSet
 
-// planSet returns the limits of a plan that an override names; nil if there is no such plan.
+// planSet returns the limits of a plan that an override names; nil if the policy does not have the plan.
 func (t *overrideAdder) planSet(at, plan string, limits []*sluice.Limit, from NumbersFrom) *limitSet {
 	n := t.plans[plan]
 	switch {

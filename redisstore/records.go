@@ -26,7 +26,7 @@ type Record struct {
 	For time.Duration
 	// Age is how long ago the record was put, by the clock of the store. Only RecordsSince sets it.
 	Age time.Duration
-	// Removed says that there is no such record.
+	// Removed means that the record does not exist.
 	Removed bool
 }
 

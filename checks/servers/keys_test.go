@@ -55,8 +55,8 @@ func (l *listedKeys) values() string {
 	return strings.Join(all, " ")
 }
 
-// TestKeysOfAllServers: any server lists who is limited on all servers of the store, by which numbers, and what is left. A server without an
-// answer is named. The audit log has who saw values.
+// TestKeysOfAllServers: each server lists the limited keys of all servers of the store, with their numbers and what is left. A server that
+// does not answer is named. The audit log has a record for each operator that saw values.
 func TestKeysOfAllServers(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)

@@ -99,7 +99,7 @@ func TestScopesOfEachCall(t *testing.T) {
 			} {
 				for i, r := range []*running{all, someOpen} {
 					if i == 1 && (listener == JSON || listener == API && need&access.Decide != 0 || token == decides) {
-						continue // open to programs of this machine, and there is no such token
+						continue // it is open to programs of this machine, and the token does not exist
 					}
 					res, body := r.send(listener, method, path, "", "Authorization", "Bearer "+token)
 					switch got := res.StatusCode; {

@@ -346,7 +346,7 @@ func serverLines(f *wire.Live) (lines []topLine) {
 	return lines
 }
 
-// answer returns the line that says who is limited.
+// answer returns the line that names the limited rules and keys.
 func (v *topView) answer(f *wire.Live, rules []topRule) topLine {
 	if v.trouble != "" {
 		return topLine{printable(v.trouble), red}

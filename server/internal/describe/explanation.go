@@ -65,7 +65,7 @@ type ExplainedRule struct {
 	Limited string `json:"limited,omitempty"`
 	Action  string `json:"action,omitempty"`
 	Shadow  bool   `json:"shadow,omitempty"`
-	// Plan is what names the plan of the request, if the rule has numbers by plan. Unknown says that there is no such plan.
+	// Plan is what names the plan of the request, if the rule has numbers by plan. Unknown means that the policy does not have that plan.
 	Plan   *ExplainedPart   `json:"plan,omitempty"`
 	Key    []ExplainedPart  `json:"key,omitempty"`
 	Limits []ExplainedLimit `json:"limits,omitempty"`
