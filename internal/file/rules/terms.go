@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -48,8 +49,9 @@ func (f *File) Terms(rule, text string) (policy.Terms, error) {
 	case given != 1:
 		s.Report("terms", fmt.Sprintf("an override has one of limit, limits, plan, unlimited and deny, and this one has %d", given), "give one of them")
 	case t.Plan != "":
-		if p.Plan = t.Plan; f.Plans[t.Plan] == nil {
-			s.Report("terms.plan", reader.Quote(t.Plan)+" is not a plan", reader.DidYouMean(t.Plan, slices.Sorted(maps.Keys(f.Plans))))
+		p.Plan = t.Plan
+		if _, known := f.Plans[t.Plan]; !known {
+			s.Report("terms.plan", reader.Quote(t.Plan)+" is not a plan", cmp.Or(reader.DidYouMean(t.Plan, slices.Sorted(maps.Keys(f.Plans))), "give the name of one under plans"))
 		}
 	case t.Unlimited:
 		p.List = policy.ListAllow
