@@ -17,17 +17,13 @@ func (f *File) Check(s *reader.Source) {
 	if f.TrustMarks && len(f.TrustedProxies) == 0 {
 		s.Follow("trust_marks", "believes the marks of trusted proxies, and there are none", "list the proxies that mark under trusted_proxies, or leave it out")
 	}
-	sent := func(from string) bool { return strings.HasPrefix(from, "header:") || strings.HasPrefix(from, "claim:") }
-	if i := slices.IndexFunc(f.PlanFrom, sent); i >= 0 && len(f.TrustedProxies) == 0 && !f.Listen.Proxy.Off() {
-		s.Follow(fmt.Sprintf("plan_from[%d]", i), reader.Quote(f.PlanFrom[i])+" counts only in requests from trusted proxies, and there are none",
-			"list the gateways that name plans under trusted_proxies, or turn listen.proxy off")
-	}
 	if f.NearLimit <= 0 || f.NearLimit > 1 {
 		s.Follow("near_limit", fmt.Sprintf("is %v", f.NearLimit), "give more than 0, up to 100%")
 	}
 	f.checkHeaders(s)
 	f.checkStore(s)
 	f.checkListen(s)
+	f.checkPlans(s)
 	f.checkTokens(s)
 	f.AccessLog.Check(s)
 	f.Tracing.Check(s)
@@ -37,6 +33,15 @@ func (f *File) Check(s *reader.Source) {
 	f.HTTP.Check(s)
 	f.checkListeners(s)
 	f.File.Check(s)
+}
+
+// checkPlans reports a header or a claim that would never name a plan, when the listeners are known.
+func (f *File) checkPlans(s *reader.Source) {
+	sent := func(from string) bool { return strings.HasPrefix(from, "header:") || strings.HasPrefix(from, "claim:") }
+	if i := slices.IndexFunc(f.PlanFrom, sent); i >= 0 && len(f.TrustedProxies) == 0 && !f.Listen.Proxy.Off() {
+		s.Follow(fmt.Sprintf("plan_from[%d]", i), reader.Quote(f.PlanFrom[i])+" counts only in requests from trusted proxies, and there are none",
+			"list the gateways that name plans under trusted_proxies, or turn listen.proxy off")
+	}
 }
 
 // checkListeners reports settings of listeners that are off.
