@@ -29,7 +29,8 @@ type gateway struct {
 	testing.TB
 	*envoy
 	auth    authpb.AuthorizationClient
-	raw     bool // encode_raw_headers
+	raw     bool              // encode_raw_headers
+	filter  func(http.Header) // before external authorization; nil for none
 	service *httptest.Server
 	front   *httptest.Server
 
@@ -72,6 +73,9 @@ func (g *gateway) take() []*http.Request {
 func (g *gateway) report(w http.ResponseWriter, r *http.Request) {
 	q := &authpb.AttributeContext_HttpRequest{Method: r.Method, Path: r.RequestURI, Host: r.Host, Scheme: "http", Protocol: r.Proto, Size: -1}
 	header := r.Header.Clone()
+	if g.filter != nil {
+		g.filter(header)
+	}
 	host, port, _ := net.SplitHostPort(r.RemoteAddr)
 	header["X-Forwarded-For"] = []string{strings.Join(append(header["X-Forwarded-For"], host), ",")} // use_remote_address
 	if g.raw {
@@ -284,5 +288,39 @@ func TestEnvoyAttacks(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestEnvoyPlans sends requests through a gateway that names the plan of each, as Envoy does with a claim of a verified token. What a
+// client sends about its plan never counts.
+func TestEnvoyPlans(t *testing.T) {
+	t.Parallel()
+	s := serve(t, `listen: {proxy: 'off', api: 'off', admin: 'off', grpc: '127.0.0.1:0'}
+plans: {gold: {tenants: {rate: 50/d}}}
+plan_from: "header:X-Plan"
+rules: [{name: tenants, match: {path: /plans}, key: "header:X-Tenant", limit: {algorithm: token_bucket, rate: 5/d}}]
+`)
+	for _, raw := range []bool{true, false} {
+		g := newGateway(t, s, false, raw)
+		g.filter = func(h http.Header) {
+			if h.Del("X-Plan"); h.Get("X-Tenant") == "acme" {
+				h.Set("X-Plan", "gold")
+			}
+		}
+		for i, lines := range []string{"", "\nX-Plan: gold", "\nx-plan: gold", "\nX-Plan: gold\nX-Plan: gold", "\nX_Plan: gold", "\nX-Plan:\nX_PLAN: gold", "\nX-Plan: gold\nX-Forwarded-For: 127.0.0.1"} {
+			got := g.send("127.0.0.2", fmt.Sprintf("GET /plans HTTP/1.1\nX-Tenant: small%d%s", i, lines))
+			if quota := got.header.Get("Ratelimit-Policy"); got.status != http.StatusOK || !strings.HasPrefix(quota, `"tenants";q=5;`) {
+				t.Errorf("raw headers %t: a client that sends %q gets %d %q, want 5 units", raw, lines, got.status, quota)
+			}
+			// A client with a plan keeps it, or has the rule's own numbers if another spelling contradicts it.
+			got = g.send("127.0.0.2", "GET /plans HTTP/1.1\nX-Tenant: acme"+lines)
+			want := `"tenants";q=50;`
+			if strings.Contains(strings.ToLower(lines), "x_plan") {
+				want = `"tenants";q=5;`
+			}
+			if quota := got.header.Get("Ratelimit-Policy"); !strings.HasPrefix(quota, want) {
+				t.Errorf("raw headers %t: a client with a plan that sends %q gets %d %q, want %s", raw, lines, got.status, quota, want)
+			}
+		}
 	}
 }

@@ -167,6 +167,58 @@ func TestHAProxyMarks(t *testing.T) {
 	}
 }
 
+// HAProxy names the plan of a request before it reports it, as the documentation says. What a client sends about its plan never counts.
+func TestHAProxyPlans(t *testing.T) {
+	t.Parallel()
+	p := startProxied(t, func(name, text string) string {
+		switch name {
+		case "sluice.yaml":
+			return text + `  - {name: tenants, match: {path: /plans}, key: "header:X-Tenant", limit: {algorithm: token_bucket, rate: 5/d}}
+plans: {gold: {tenants: {rate: 50/d}}}
+plan_from: "header:X-Plan"
+`
+		case "sluice-spoe.conf":
+			text = strings.Replace(text, "    messages request\n", "    groups requests\n", 1)
+			return strings.Replace(text, "    event on-frontend-http-request\n", "\nspoe-group requests\n    messages request\n", 1)
+		case "haproxy.cfg":
+			const filter = "    filter spoe engine sluice config sluice-spoe.conf\n"
+			return strings.Replace(text, filter, filter+`    http-request del-header ^x[^a-z0-9]plan$ -m reg
+    http-request set-header X-Plan gold if { req.hdr(X-Tenant) -m str acme }
+    http-request send-spoe-group sluice requests
+`, 1)
+		}
+		return text
+	})
+	quota := func(header ...string) string {
+		t.Helper()
+		status, h, body := p.get("/plans", header...)
+		if status != http.StatusOK {
+			t.Errorf("a request with %q gets %d %s", header, status, body)
+		}
+		return h.Get("RateLimit-Policy")
+	}
+	const gold, own = `"tenants";q=50;`, `"tenants";q=5;`
+	if got := quota("X-Tenant", "acme"); !strings.HasPrefix(got, gold) {
+		t.Errorf("a tenant to whom HAProxy gives a plan has %q, want %s", got, gold)
+	}
+	for i, attack := range [][]string{
+		{"X-Plan", "gold"},
+		{"x-plan", "gold"},
+		{"X-Plan", "gold", "X-Plan", "gold"},
+		{"X_Plan", "gold"},
+		{"X-Plan", "", "X_PLAN", "gold"},
+		{"X-Plan", "gold", "X-Forwarded-For", "127.0.0.1"},
+	} {
+		if got := quota(append([]string{"X-Tenant", fmt.Sprint("small", i)}, attack...)...); !strings.HasPrefix(got, own) {
+			t.Errorf("a client that sends %q has %q, want %s", attack, got, own)
+		}
+	}
+	// A tenant with a plan that forges another one keeps its own.
+	if got := quota("X-Tenant", "acme", "X-Plan", "platinum", "X_Plan", "platinum"); !strings.HasPrefix(got, gold) {
+		t.Errorf("a tenant that forges a plan has %q, want %s", got, gold)
+	}
+}
+
 // Many requests at once get one answer each, and the limit holds.
 func TestHAProxyUnderLoad(t *testing.T) {
 	t.Parallel()

@@ -84,7 +84,7 @@ func Gateway(tb testing.TB, rules string, o gateway.Options, trusted ...string) 
 		tb.Fatal(err)
 	}
 	s := store(tb, nil)
-	if o.Decider, err = httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: p, Store: s, ClientIP: ip}); err != nil {
+	if o.Decider, err = httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: p, Store: s, ClientIP: ip, TrustPlan: ip.TrustsPeer}); err != nil {
 		tb.Fatal(err)
 	}
 	if o.Gate, err = gate.New(s, gate.Options{}); err != nil {
