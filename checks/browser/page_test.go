@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/sluicehq/sluice/checks/process"
 )
 
 // denied is an expression for the number of denials of a rule that the page shows, with its decimal digits only.
@@ -47,6 +49,9 @@ func TestThePage(t *testing.T) {
 	if text := eval[string](b, `document.body.innerText`); strings.Contains(text, hostile) || strings.Contains(text, "203.0.113.7") {
 		t.Errorf("keys are shown before anybody wants to see them: %q", text)
 	}
+	b.until("the page shows whom the candidate frees", `/ The candidate of per-user would free [1-9]\d* of [1-9]\d* keys\./.test(document.querySelector("#answer").textContent)`)
+	b.until("a key shows that the candidate frees it", `[...document.querySelectorAll('#keys tr[data-id^="per-user"]')].some((e) => e.cells[6].textContent.endsWith("the candidate frees it"))`)
+	b.until("a key shows that the candidate limits it", `[...document.querySelectorAll('#keys tr[data-id^="per-user"]')].some((e) => /the candidate denies \d+, not \d+$/.test(e.cells[6].textContent))`)
 	b.shoot("masked.png", true)
 	if *picture != "" {
 		takePicture(t, b)
@@ -58,6 +63,28 @@ func TestThePage(t *testing.T) {
 		want := numbers[fmt.Sprintf(`sluice_decisions_total{outcome="denied",rule=%q}`, rule)]
 		b.until(fmt.Sprintf("rule %s has %s denials, as in the metrics", rule, want), fmt.Sprintf(`%s === %q`, denied(rule), want))
 	}
+
+	// The page counts keys as the API lists them.
+	var list struct {
+		Keys []struct {
+			Candidate *struct {
+				WouldDeny int `json:"would_deny"`
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(process.Get(t, s.URLs["admin"]+"/v1/keys?rule=per-user&most=1000")), &list); err != nil {
+		t.Fatal(err)
+	}
+	compared, freed := 0, 0
+	for _, k := range list.Keys {
+		if k.Candidate != nil {
+			if compared++; k.Candidate.WouldDeny == 0 {
+				freed++
+			}
+		}
+	}
+	want := fmt.Sprintf("would free %d of %d keys", freed, compared)
+	b.until("the page shows, as the API, that the candidate "+want, fmt.Sprintf(`document.querySelector('#rules tr[data-id="per-user"]').cells[1].textContent.endsWith(%q)`, want))
 
 	b.run(chromedp.Click(chromedp.CSS("#reveal")))
 	b.until("a hostile key is shown as text", fmt.Sprintf(`[...document.querySelectorAll("#keys .key")].some((e) => e.textContent === %q)`, hostile))

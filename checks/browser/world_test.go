@@ -41,6 +41,7 @@ rules:
     match: {path: /api/*}
     key: [header:X-User]
     limit: {algorithm: sliding_window, rate: 60/m}
+    candidate: {algorithm: sliding_window, rate: 600/m}
   - name: search
     match: {path: /search}
     key: client_ip

@@ -21,7 +21,11 @@ type listedKey struct {
 	Key        []string
 	Digest     string
 	Denials    uint64
-	Now        *struct {
+	Candidate  *struct {
+		Compared  uint64
+		WouldDeny uint64 `json:"would_deny"`
+	}
+	Now *struct {
 		Allowed             bool
 		Capacity, Remaining int64
 		From                string
@@ -68,7 +72,7 @@ plan_from: "claim:plan"
 trusted_proxies: 127.0.0.1
 rules:
   - {name: tenants, match: {path: /t}, key: client_ip, limit: {algorithm: token_bucket, rate: 1/d}}
-  - {name: users, match: {path: /u}, key: client_ip, limit: {algorithm: fixed_window, rate: 2/d}}
+  - {name: users, match: {path: /u}, key: client_ip, limit: {algorithm: fixed_window, rate: 2/d}, candidate: {algorithm: fixed_window, rate: 4/d}}
 `
 	first, second, third := serve(t, policy), serve(t, policy), serve(t, policy)
 	for range 3 {
@@ -87,7 +91,16 @@ rules:
 		if k.Now == nil || k.Now.Allowed || k.Now.Capacity != 2 || k.Now.Remaining != 0 || k.Now.From != "" {
 			t.Errorf("now, key %v has %+v, want 0 of 2 of the rule", k.Key, k.Now)
 		}
+		want := map[string][2]uint64{"192.0.2.1": {5, 3}, "192.0.2.2": {2, 0}}[k.Key[0]]
+		if c := k.Candidate; c == nil || c.Compared != want[0] || c.WouldDeny != want[1] {
+			t.Errorf("for key %v, the candidate has %+v, want %v", k.Key, k.Candidate, want)
+		}
 	}
+	process.Eventually(t, "the key of all servers that the candidate frees", func() bool {
+		l := first.live("?servers=all&rule=users")
+		i := slices.IndexFunc(l.Rules, func(r liveRule) bool { return r.Rule == "users" })
+		return i >= 0 && l.Rules[i].Compared == 2 && l.Rules[i].Freed == 1
+	})
 	// A key that its plan limits has the numbers of the plan.
 	for range 4 {
 		if status, text := second.request("api", http.MethodPost, "/v1/check", `{"path": "/t", "client_ip": "192.0.2.3", "claims": {"plan": "gold"}}`); status != http.StatusOK {
@@ -96,7 +109,7 @@ rules:
 	}
 	process.Eventually(t, "the key of a plan", func() bool {
 		l, _ = first.keys("?limited=true")
-		i := slices.IndexFunc(l.Keys, func(k listedKey) bool { return k.Rule == "tenants" })
+		i := slices.IndexFunc(l.Keys, func(k listedKey) bool { return k.Rule == "tenants" && k.Key[0] == "192.0.2.3" })
 		return i >= 0 && l.Keys[i].Plan == "gold" && l.Keys[i].Now.Capacity == 3 && l.Keys[i].Now.From == "plan"
 	})
 	// An override by one server lets a key pass, so it is not limited any more; another key is still limited by its own numbers.

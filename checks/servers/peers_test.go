@@ -22,17 +22,20 @@ type live struct {
 	Unknown string `json:"servers_unknown"`
 	Counted string
 	Figures []string
-	Rules   []struct {
-		Rule   string
-		Totals []uint64
-		Units  uint64
-	}
+	Rules   []liveRule
 	Sampled int
 	Heavy   []struct{ Requests, Within uint64 }
 	Keys    []struct {
 		Rule, Digest   string
 		Denials, Error uint64
 	}
+}
+
+type liveRule struct {
+	Rule            string
+	Totals          []uint64
+	Units           uint64
+	Compared, Freed int
 }
 
 // of returns a figure of a rule.

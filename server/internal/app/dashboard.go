@@ -82,7 +82,8 @@ func (a *App) live(ctx context.Context, rule string) *wire.Live {
 		l.Keys[i].Now = e.api.LeftNow(ctx, &l.Keys[i])
 		l.Keys[i].Key = nil
 	}
-	_, allowed := e.decisions.Summarize(p, rule, fleet.MostKeys)
+	denied, allowed := e.decisions.Summarize(p, rule, fleet.MostKeys)
+	fleet.CountFreed(l.Rules, denied.Keys)
 	l.Heavy, l.Sampled = observe.HeavyKeys(allowed.Keys, mostHeavyKeys), observe.Sampled
 	l.Bans, l.MoreBans = a.liveBans(ctx, rule)
 	l.Hybrid = append([]wire.HybridLimit{}, e.store.ListHybrid(rule, 0, e.decisions.Fingerprint).Limits...)

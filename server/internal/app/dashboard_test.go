@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 	"github.com/sluicehq/sluice/server/internal/wire"
 )
@@ -87,6 +89,67 @@ func TestTheDashboardIsTheMetrics(t *testing.T) {
 	var h wire.History
 	if err := json.Unmarshal([]byte(text), &h); err != nil || !h.Known || h.Figures["denied"][h.Steps-1] != 3 {
 		t.Errorf("the history is %s, %v", text, err)
+	}
+}
+
+// The keys of a rule with a candidate show what the candidate would do to them. Keys with numbers of their own are not compared, nor are
+// denials after the candidate is gone.
+func TestTheDashboardShowsWhomACandidateFrees(t *testing.T) {
+	t.Parallel()
+	policy := free + `
+rules:
+  - name: tried
+    match: {path: /tried}
+    key: [client_ip]
+    limit: {algorithm: token_bucket, rate: 2/d}
+    candidate: {algorithm: token_bucket, rate: 5/d}
+    overrides: [{key: 192.0.2.4, limit: {rate: 1/d}}]
+`
+	file := filepath.Join(t.TempDir(), "sluice.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(policy)
+	f, err := config.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, f, func(o *Options) { o.Load = func() (*config.File, error) { return config.Load(file) } })
+	for client, times := range map[string]int{"192.0.2.1": 5, "192.0.2.2": 7, "192.0.2.3": 9, "192.0.2.4": 3, "192.0.2.5": 2} {
+		for range times {
+			r.send(API, http.MethodPost, "/v1/check", fmt.Sprintf(`{"path":"/tried","client_ip":%q}`, client))
+		}
+	}
+	listed := func() string {
+		_, text := r.send(Admin, http.MethodGet, "/v1/keys", "")
+		var list wire.Keys
+		if err := json.Unmarshal([]byte(text), &list); err != nil {
+			t.Fatalf("the keys are %s, %v", text, err)
+		}
+		var all []string
+		for _, k := range list.Keys {
+			if c := k.Candidate; c != nil {
+				all = append(all, fmt.Sprintf("%s %d of %d", k.Key[0], c.WouldDeny, c.Compared))
+			}
+		}
+		slices.Sort(all)
+		return strings.Join(all, ", ")
+	}
+	if got, want := listed(), "192.0.2.1 0 of 3, 192.0.2.2 2 of 5, 192.0.2.3 4 of 7"; got != want {
+		t.Errorf("the candidate denies %s, want %s", got, want)
+	}
+	l := r.live("")
+	if x := l.Rules[0]; x.Compared != 3 || x.Freed != 1 || len(l.Keys) != 4 {
+		t.Errorf("the rule is %+v, and has %d keys; want 1 of 3 keys freed, and 4 keys", x, len(l.Keys))
+	}
+	write(strings.Replace(policy, "rate: 5/d", "rate: 6/d", 1))
+	if err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if got := listed(); got != "" {
+		t.Errorf("a new candidate that decided nothing denies %s", got)
 	}
 }
 

@@ -295,6 +295,7 @@ func (a *App) merge(ctx context.Context, rule string, l *wire.Live, parts []*fle
 	}
 	l.Heavy = observe.HeavyKeys(fleet.Keys(allowedBy), mostHeavyKeys)
 	l.Keys = fleet.Keys(deniedBy)
+	fleet.CountFreed(l.Rules, l.Keys)
 	if l.MoreKeys = len(l.Keys) > mostLiveKeys; l.MoreKeys {
 		l.Keys = l.Keys[:mostLiveKeys]
 	}

@@ -403,6 +403,9 @@ func (l *keyList) print(out io.Writer) error {
 		case k.Plan != "":
 			why += " under plan " + printable(k.Plan)
 		}
+		if k.Candidate != nil {
+			why += ", by the candidate " + tried(k.Candidate)
+		}
 		key := keyText(k.Key)
 		if k.Key == nil {
 			key = "<" + printable(k.Digest) + ">"
@@ -410,6 +413,18 @@ func (l *keyList) print(out io.Writer) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s ago\t%s\t%s\t%s\n", left, of, passes, denials(k), millis(k.LastMS), why, printable(k.Rule), key)
 	}
 	return w.Flush()
+}
+
+// tried describes what the candidate of its rule would do to a key.
+func tried(t *wire.Trial) string {
+	switch {
+	case t.WouldDeny == 0:
+		return "freed"
+	case t.WouldDeny < t.Compared:
+		return fmt.Sprintf("%d of %d", t.WouldDeny, t.Compared)
+	default:
+		return "limited"
+	}
 }
 
 // denials returns how often a key was denied, and by how much the number may be too high.

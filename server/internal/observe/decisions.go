@@ -201,11 +201,15 @@ func deniedKeys(keys []live.DeniedKey, p *policy.Policy) []wire.DeniedKey {
 
 // deniedKey returns a key that was denied as the API has it.
 func deniedKey(k *live.DeniedKey, p *policy.Policy, now time.Time) wire.DeniedKey {
-	return wire.DeniedKey{
+	listed := wire.DeniedKey{
 		Rule: k.Rule, Key: p.KeyValues(k.Rule, k.Key), Digest: k.Digest, Limit: k.Limit, Role: k.Role.String(),
 		Reason: k.Reason.String(), Plan: k.Plan, Denials: k.Denials, Error: k.Error,
 		FirstMS: max(0, now.Sub(k.First).Milliseconds()), LastMS: max(0, now.Sub(k.Last).Milliseconds()),
 	}
+	if r := p.Rule(k.Rule); r != nil && k.Compared > 0 && slices.Equal(r.Candidate, k.Candidate) {
+		listed.Candidate = &wire.Trial{Compared: k.Compared, WouldDeny: k.WouldDeny}
+	}
+	return listed
 }
 
 // Err returns why the access log cannot be written; nil if it can.

@@ -76,6 +76,10 @@ type LiveRule struct {
 	Units uint64 `json:"units"`
 	// Pressure is the demand divided by what the rule allows.
 	Pressure float64 `json:"pressure"`
+	// Compared counts keys of the rule that its candidate decided about too, among the keys with the most denials, up to 200 of each server.
+	// Freed counts the keys among them that it would never have denied.
+	Compared int `json:"compared,omitempty"`
+	Freed    int `json:"freed,omitempty"`
 }
 
 // HeavyKey is a key of a rule with many allowed requests.

@@ -63,11 +63,23 @@ type DeniedKey struct {
 	// Denials counts the denials by these servers in this half hour and the one before. The number may be too high by Error.
 	Denials uint64 `json:"denials"`
 	Error   uint64 `json:"error,omitempty"`
+	// Candidate compares the rule's candidate with the rule; left out without one.
+	Candidate *Trial `json:"candidate,omitempty"`
 	// FirstMS and LastMS are how long ago the first and the last of these denials were.
 	FirstMS int64 `json:"first_ms"`
 	LastMS  int64 `json:"last_ms"`
 	// Now is what is left; left out if the store did not answer, or the rule or the key is gone.
 	Now *LeftNow `json:"now,omitempty"`
+}
+
+// Trial compares the candidate of a rule with the rule, for a key.
+type Trial struct {
+	// Compared counts the denials that the candidate decided about too. Denials by a ban, and by the numbers of a plan or an override, are
+	// left out.
+	Compared uint64 `json:"compared"`
+	// WouldDeny counts the requests that the candidate would have denied: these, or requests that the rule allowed. Zero means that
+	// the candidate would free the key.
+	WouldDeny uint64 `json:"would_deny"`
 }
 
 // LeftNow is what a request of a key would get now.

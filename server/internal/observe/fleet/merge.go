@@ -114,7 +114,7 @@ func Keys(tables []*Table) []wire.DeniedKey {
 			m := at[id]
 			if m == nil {
 				m = &merged{k.DeniedKey, make([]bool, len(tables))}
-				m.Denials, m.Error = 0, 0
+				m.Denials, m.Error, m.Candidate = 0, 0, nil
 				at[id], all = m, append(all, m)
 			}
 			if m.in[p] {
@@ -123,9 +123,14 @@ func Keys(tables []*Table) []wire.DeniedKey {
 			m.in[p] = true
 			if k.LastMS < m.LastMS {
 				m.Limit, m.Role, m.Reason, m.Plan = k.Limit, k.Role, k.Reason, k.Plan
+				m.Now = cmp.Or(k.Now, m.Now)
 			}
 			m.Denials, m.Error = m.Denials+k.Denials, m.Error+k.Error
 			m.FirstMS, m.LastMS, m.Now = max(m.FirstMS, k.FirstMS), min(m.LastMS, k.LastMS), cmp.Or(m.Now, k.Now)
+			if t := k.Candidate; t != nil {
+				sum := *cmp.Or(m.Candidate, &wire.Trial{}) // the tables keep theirs
+				m.Candidate = &wire.Trial{Compared: sum.Compared + t.Compared, WouldDeny: sum.WouldDeny + t.WouldDeny}
+			}
 		}
 	}
 	keys := make([]wire.DeniedKey, len(all))
@@ -148,6 +153,21 @@ func Keys(tables []*Table) []wire.DeniedKey {
 		return cmp.Or(cmp.Compare(b.Denials-b.Error, a.Denials-a.Error), cmp.Compare(a.LastMS, b.LastMS), strings.Compare(a.Rule, b.Rule), strings.Compare(a.Digest, b.Digest))
 	})
 	return keys
+}
+
+// CountFreed notes in rules how many of some keys their candidates would free.
+func CountFreed(rules []wire.LiveRule, keys []wire.DeniedKey) {
+	for i := range rules {
+		r := &rules[i]
+		r.Compared, r.Freed = 0, 0
+		for j := range keys {
+			if k := &keys[j]; k.Rule == r.Rule && k.Candidate != nil {
+				if r.Compared++; k.Candidate.WouldDeny == 0 {
+					r.Freed++
+				}
+			}
+		}
+	}
 }
 
 // AddHistory adds the steps of another server. Their times count from now, because the clocks of machines differ. A step that covers parts of

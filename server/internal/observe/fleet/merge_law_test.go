@@ -57,6 +57,25 @@ func TestMergedDenialsAreBracketed(t *testing.T) {
 	}
 }
 
+// The latest denial of a key says why it is limited and what is left, on whichever server it was; what candidates would do adds up.
+func TestMergedKeysFollowTheLatestDenial(t *testing.T) {
+	now := func(capacity int64) *wire.LeftNow { return &wire.LeftNow{Capacity: capacity} }
+	key := func(plan string, last int64, n *wire.LeftNow, c *wire.Trial) *Table {
+		return &Table{Keys: []Key{{wire.DeniedKey{Rule: "r", Plan: plan, LastMS: last, Now: n, Candidate: c, Denials: 1}, "id"}}}
+	}
+	tables := []*Table{key("free", 9, now(1), &wire.Trial{Compared: 1}), key("gold", 2, now(3), &wire.Trial{Compared: 2, WouldDeny: 1}), key("silver", 5, now(2), nil)}
+	for range 2 { // the first time changes no table
+		keys := Keys(tables)
+		if k := keys[0]; len(keys) != 1 || k.Plan != "gold" || k.LastMS != 2 || k.Now.Capacity != 3 || *k.Candidate != (wire.Trial{Compared: 3, WouldDeny: 1}) {
+			t.Errorf("the key is %+v, has %+v left, and its candidate is %+v", k, k.Now, k.Candidate)
+		}
+	}
+	rules := []wire.LiveRule{{Rule: "r", Freed: 5}, {Rule: "other"}}
+	if CountFreed(rules, append(Keys(tables), wire.DeniedKey{Rule: "r", Candidate: &wire.Trial{Compared: 1}}, wire.DeniedKey{Rule: "r"})); rules[0].Compared != 2 || rules[0].Freed != 1 || rules[1].Compared != 0 {
+		t.Errorf("the rules are %+v, want 1 of 2 keys freed", rules)
+	}
+}
+
 // denialOf returns the verdict that denies a key.
 func denialOf(rule, key string) *policy.Verdict {
 	x := &policy.Rule{Name: rule}

@@ -35,7 +35,7 @@ func (a *AllowedKeys) count(v *policy.Verdict) {
 	}
 	for i := range v.Results {
 		if m := &v.Results[i]; m.Decision.Allowed && m.Listed == policy.NotListed && m.Role != policy.RoleCandidate && !repeated(v.Results[:i], m) {
-			a.keys.add(m)
+			a.keys.add(m, Trial{})
 		}
 	}
 }

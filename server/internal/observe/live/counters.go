@@ -62,7 +62,7 @@ func (c *counters) count(id keyID, now time.Time, keep func(keyID) keyID) *count
 		k = c.least[0]
 		delete(c.byKey, keyID{k.Key, k.Digest})
 		id = keep(id)
-		k.Key, k.Digest, k.Error, k.First = id.key, id.digest, k.Denials, now
+		k.Key, k.Digest, k.Error, k.First, k.Trial = id.key, id.digest, k.Denials, now, Trial{}
 		c.byKey[id] = k
 	}
 	k.Denials++

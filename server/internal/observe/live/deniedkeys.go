@@ -62,6 +62,7 @@ type DeniedKey struct {
 	Denials, Error uint64
 	// First and Last are the times of the first and of the last denial that were counted.
 	First, Last time.Time
+	Trial
 }
 
 // NewDeniedKeys returns an empty DeniedKeys.
@@ -77,15 +78,22 @@ func (d *DeniedKeys) Observe(v *policy.Verdict) {
 		return
 	}
 	for i := range v.Results {
-		if m := &v.Results[i]; !m.Decision.Allowed && m.Listed == policy.NotListed && m.Role != policy.RoleCandidate {
-			d.add(m)
+		if m := &v.Results[i]; !m.Decision.Allowed && m.Listed == policy.NotListed {
+			d.add(m, trialOf(v.Results, i))
 		}
 	}
 }
 
-func (d *DeniedKeys) add(m *policy.LimitResult) {
-	now := d.now()
-	r := d.of(m.Rule.Name, now)
+// add counts a denial of a key. A denial by a candidate counts only for a key that has a counter.
+func (d *DeniedKeys) add(m *policy.LimitResult, t Trial) {
+	now, candidate := d.now(), m.Role == policy.RoleCandidate
+	r := (*d.rules.Load())[m.Rule.Name]
+	if candidate && (r == nil || t.WouldDeny == 0) {
+		return
+	}
+	if r == nil {
+		r = d.create(m.Rule.Name, now)
+	}
 	if r == nil {
 		d.uncounted.Add(1)
 		return
@@ -97,8 +105,15 @@ func (d *DeniedKeys) add(m *policy.LimitResult) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.turn(now)
+	if candidate {
+		if k := cmp.Or(r.now.byKey[id], r.early.byKey[id]); k != nil {
+			k.add(t)
+		}
+		return
+	}
 	r.last = now
 	k := r.now.count(id, now, kept)
+	k.add(t)
 	k.Rule, k.Limit, k.Role, k.Reason, k.Plan = m.Rule.Name, m.Request.Limit.Name(), m.Role, m.Decision.Reason, m.Plan()
 }
 
@@ -120,11 +135,8 @@ func (r *denying) turn(now time.Time) {
 	}
 }
 
-// of returns the counters of a rule; nil if too many other rules deny requests.
-func (d *DeniedKeys) of(rule string, now time.Time) *denying {
-	if r := (*d.rules.Load())[rule]; r != nil {
-		return r
-	}
+// create returns the counters of a rule that has none yet; nil if too many other rules deny requests.
+func (d *DeniedKeys) create(rule string, now time.Time) *denying {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	rules := maps.Clone(*d.rules.Load())
@@ -245,6 +257,8 @@ func (r *denying) all(now time.Time) []DeniedKey {
 		k := c.DeniedKey
 		if e := r.early.byKey[keyID{k.Key, k.Digest}]; e != nil {
 			k.Denials, k.Error, k.First = k.Denials+e.Denials, k.Error+e.Error, e.First
+			k.Trial = e.Trial
+			k.add(c.Trial)
 			add(k, 0)
 			continue
 		}

@@ -19,6 +19,16 @@ function per(get, seconds = recent) {
 // sum returns the requests of a rule: of all outcomes, or of one. What candidates deny is counted beside the outcomes.
 const demand = (totals, figures) => totals && totals.reduce((a, n, i) => figures[i] === "candidate_denied" ? a : a + n, 0);
 
+// freed tells how many keys of a rule its candidate would free, of the keys that are denied most.
+const freed = (r) => `${number(r.freed || 0)} of ${number(r.compared)} ${r.compared === 1 ? "key" : "keys"}`;
+
+// trial tells what the candidate of its rule would do to a key.
+function trial(c) {
+  if (!c) return "";
+  if (!c.would_deny) return "the candidate frees it";
+  return c.would_deny < c.compared ? `the candidate denies ${number(c.would_deny)}, not ${number(c.compared)}` : "limited by the candidate too";
+}
+
 // figuresOf returns the rates of each rule.
 function figuresOf(f) {
   const denied = f.figures.indexOf("denied");
@@ -32,6 +42,9 @@ function figuresOf(f) {
     errors: per((s) => s.totals.get(r.rule)?.[f.figures.indexOf("error")]),
   }));
 }
+
+// noted is a text with a smaller line below it.
+const noted = () => make("span", null, make("span"), make("span", { className: "words" }));
 
 export function renderFrame() {
   const f = state.frame;
@@ -76,6 +89,7 @@ function renderSummary(f, rules) {
     }
   }
   if (would.length) text += " Not enforced: " + would.slice(0, 3).join("; ") + ".";
+  for (const r of rules.filter((r) => r.compared).slice(0, 3)) text += ` The candidate of ${title(r.rule)} would free ${freed(r)}.`;
   set($("answer"), text);
   keep($("notes"), ill, (n) => n, () => make("li"), (e, n) => set(e, n));
   set($("server"), `${servers.length > 1 ? (state.view.servers === "all" ? `sum of ${servers.filter((s) => s.state !== "waiting").length} servers` : `1 of ${servers.length} servers`) + " · " : ""}${f.version} · up ${time(f.at_ms - f.started_ms)} · ${f.rules.length + (f.more_rules || 0) - 1} rules · store ${f.store.breaker && f.store.breaker !== "closed" ? "failing" : f.store.overflow ? "was full" : "ok"}`);
@@ -105,14 +119,14 @@ function renderRules(f, rules) {
   keep($("rules").tBodies[0], rules, (r) => r.rule, (r) => {
     const open = make("button", { type: "button", className: "link", textContent: title(r.rule) });
     open.addEventListener("click", () => { look({ rule: r.rule }); $("chart-title").scrollIntoView({ block: "nearest" }); });
-    return row($("rules"), make("span", null, open, make("span", { className: "words" })), make("span", { className: "chip" }),
-      make("span", null, make("span"), make("span", { className: "words" })), make("span"), make("span"), draw("svg", { class: "spark", viewBox: "0 0 112 22", role: "img" }), make("span", null, make("meter", { min: 0, max: 1, low: 0.8, high: 1, optimum: 0 }), make("span", { className: "words" })), make("span"));
+    return row($("rules"), make("span", null, open, make("span", { className: "words" })), noted(), noted(), make("span"), make("span"), draw("svg", { class: "spark", viewBox: "0 0 112 22", role: "img" }), make("span", null, make("meter", { min: 0, max: 1, low: 0.8, high: 1, optimum: 0 }), make("span", { className: "words" })), make("span"));
   }, (e, r) => {
     const [name, state_, demand, denied, share, minute, pressure, all] = [...e.cells].map((c) => c.firstElementChild), w = words.get(r.rule);
     e.setAttribute("aria-current", r.rule === state.view.rule);
     set(name.lastElementChild, w ? w.words.filter(([about]) => about === "each" || about === "all" || about === "may" || about === "limits").map(([about, text]) => about === "all" ? text : about + " " + text).join(", ") : r.rule === none ? "requests that no rule matches" : "");
-    set(state_, w ? w.state : "–");
-    state_.className = "chip " + (w ? w.state : "");
+    set(state_.firstElementChild, w ? w.state : "–");
+    state_.firstElementChild.className = "chip " + (w ? w.state : "");
+    set(state_.lastElementChild, r.compared ? "would free " + freed(r) : "");
     const units = r.perUnit && Math.abs(r.perUnit - r.demand) > r.demand / 50 ? rate(r.perUnit).replace("/s", " units/s") : "";
     set(demand.firstElementChild, rate(r.demand));
     set(demand.lastElementChild, units);
@@ -174,7 +188,7 @@ function overrideButton(k) {
 }
 
 function renderKeys(f) {
-  keep($("keys").tBodies[0], f.keys, idOf, (k) => row($("keys"), keyCell(k), ...Array.from({ length: 8 }, () => make("span")), make("span", { className: "acts" }, unban(k), reset(k), overrideButton(k))), (e, k) => {
+  keep($("keys").tBodies[0], f.keys, idOf, (k) => row($("keys"), keyCell(k), ...Array.from({ length: 5 }, () => make("span")), noted(), make("span"), make("span"), make("span", { className: "acts" }, unban(k), reset(k), overrideButton(k))), (e, k) => {
     const [key, rule, denied, now, since, last, why, left, passes, acts] = [...e.cells].map((c) => c.firstElementChild), n = k.now;
     fillKey(key, k);
     set(rule, k.rule);
@@ -184,7 +198,8 @@ function renderKeys(f) {
     now.className = speed ? "hot" : "";
     set(since, ago(k.first_ms));
     set(last, ago(k.last_ms));
-    set(why, k.reason.replaceAll("-", " ") + (k.role !== "enforced" ? ` (${k.role})` : "") + (k.limit !== k.rule ? " by " + k.limit : ""));
+    set(why.firstElementChild, k.reason.replaceAll("-", " ") + (k.role !== "enforced" ? ` (${k.role})` : "") + (k.limit !== k.rule ? " by " + k.limit : ""));
+    set(why.lastElementChild, [n?.from === "call" || n?.from === "file" ? "under an override" : k.plan && "under plan " + k.plan, trial(k.candidate)].filter(Boolean).join("; "));
     set(left, n ? `${number(n.remaining)} of ${number(n.capacity)}` : "–");
     set(passes, !n ? "–" : n.allowed ? "now" : n.retry_after_ms === undefined ? "never" : "in " + time(n.retry_after_ms));
     acts.firstElementChild.hidden = n?.reason !== "banned";
