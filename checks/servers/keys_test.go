@@ -112,11 +112,31 @@ rules:
 		i := slices.IndexFunc(l.Keys, func(k listedKey) bool { return k.Rule == "tenants" && k.Key[0] == "192.0.2.3" })
 		return i >= 0 && l.Keys[i].Plan == "gold" && l.Keys[i].Now.Capacity == 3 && l.Keys[i].Now.From == "plan"
 	})
-	// An override by one server lets a key pass, so it is not limited any more; another key is still limited by its own numbers.
-	for _, body := range []string{`{"rule": "users", "key": ["192.0.2.1"], "limit": {"rate": "9/d"}}`, `{"rule": "users", "key": ["192.0.2.2"], "limit": {"rate": "1/d"}}`} {
-		if status, text := second.request("admin", http.MethodPut, "/v1/overrides", body); status != http.StatusOK {
+	// An override names a plan: its numbers count while it is there, and then the rule's.
+	change := func(method, body string) {
+		t.Helper()
+		if status, text := second.request("admin", method, "/v1/overrides", body); status != http.StatusOK {
 			t.Fatalf("an override is answered %d %s", status, text)
 		}
+	}
+	const planned = `{"rule": "tenants", "key": ["192.0.2.4"]`
+	change(http.MethodPut, planned+`, "plan": "gold"}`)
+	for range 4 {
+		second.mustCheck("/t", "192.0.2.4")
+	}
+	for _, want := range []string{"3 call", "1 "} {
+		process.Eventually(t, "the numbers of a key with an override, and without it: "+want, func() bool {
+			l, _ = first.keys("?limited=true")
+			i := slices.IndexFunc(l.Keys, func(k listedKey) bool { return k.Rule == "tenants" && k.Key[0] == "192.0.2.4" })
+			return i >= 0 && l.Keys[i].Plan == "" && fmt.Sprint(l.Keys[i].Now.Capacity, " ", l.Keys[i].Now.From) == want
+		})
+		if want != "1 " {
+			change(http.MethodDelete, planned+"}")
+		}
+	}
+	// An override by one server lets a key pass, so it is not limited any more; another key is still limited by its own numbers.
+	for _, body := range []string{`{"rule": "users", "key": ["192.0.2.1"], "limit": {"rate": "9/d"}}`, `{"rule": "users", "key": ["192.0.2.2"], "limit": {"rate": "1/d"}}`} {
+		change(http.MethodPut, body)
 	}
 	process.Eventually(t, "the limited keys under overrides", func() bool {
 		l, _ = first.keys("?limited=true&rule=users")

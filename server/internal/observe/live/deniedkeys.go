@@ -56,7 +56,7 @@ type DeniedKey struct {
 	Limit  string
 	Role   policy.Role
 	Reason sluice.Reason
-	// Plan is the plan whose numbers counted at the last denial, if any.
+	// Plan is the plan that the last denied request named, if its numbers counted. An override that names a plan is not the request's.
 	Plan string
 	// Denials counts the denials. It is never too low, and too high by up to Error: the key had these denials, or another key.
 	Denials, Error uint64
@@ -114,7 +114,10 @@ func (d *DeniedKeys) add(m *policy.LimitResult, t Trial) {
 	r.last = now
 	k := r.now.count(id, now, kept)
 	k.add(t)
-	k.Rule, k.Limit, k.Role, k.Reason, k.Plan = m.Rule.Name, m.Request.Limit.Name(), m.Role, m.Decision.Reason, m.Plan()
+	k.Rule, k.Limit, k.Role, k.Reason, k.Plan = m.Rule.Name, m.Request.Limit.Name(), m.Role, m.Decision.Reason, ""
+	if m.From == policy.FromPlan {
+		k.Plan = m.Plan()
+	}
 }
 
 // kept returns the key with a text of its own. A part of a request's text would keep the whole text in memory.
