@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -54,6 +57,9 @@ func New(cmd *exec.Cmd, read func(output io.Reader)) (*Process, error) {
 	} else if cmd.Stdout == nil {
 		cmd.Stdout = &p.log
 	}
+	if cmd.Env == nil {
+		cmd.Env = Environ()
+	}
 	endWithParent(cmd)
 	started := make(chan error)
 	go func() {
@@ -76,6 +82,12 @@ func New(cmd *exec.Cmd, read func(output io.Reader)) (*Process, error) {
 		return nil, fmt.Errorf("%s does not start: %w", cmd.Path, err)
 	}
 	return p, nil
+}
+
+// Environ returns the environment without the variables that sluice reads: those of the tests and of their caller are no
+// settings of the servers under test.
+func Environ() []string {
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "SLUICE_") })
 }
 
 func (p *Process) endWith(tb testing.TB) {

@@ -154,7 +154,7 @@ func TestGeneratedClients(t *testing.T) {
 			write(t, file, fmt.Sprintf(forClients, redis.Addr()))
 			const token, adminToken = "the-token-of-callers-in-tests", "the-token-of-operators-in-tests"
 			serve := exec.Command(process.Program(), "serve", file)
-			serve.Env = append(os.Environ(), "SLUICE_API_TOKEN="+token, "SLUICE_ADMIN_TOKEN="+adminToken)
+			serve.Env = append(process.Environ(), "SLUICE_API_TOKEN="+token, "SLUICE_ADMIN_TOKEN="+adminToken)
 			w := watch(t, process.StartSluice(t, serve, 1).URLs["api"])
 			call := func(args ...string) string {
 				cmd := within(t, 2*process.Patience, "", command[0], slices.Concat(command[1:], args)...)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -82,7 +81,7 @@ func (s *server) bans(rule string) []banned {
 func (s *server) sluice(args ...string) string {
 	s.tb.Helper()
 	cmd := exec.CommandContext(s.tb.Context(), process.Program(), args...)
-	cmd.Env = append(os.Environ(), "SLUICE_SERVER="+s.URLs["admin"])
+	cmd.Env = append(process.Environ(), "SLUICE_SERVER="+s.URLs["admin"])
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		s.tb.Fatalf("sluice %s: %v\n%s", strings.Join(args, " "), err, out)

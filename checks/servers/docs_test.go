@@ -150,7 +150,7 @@ type shell struct {
 func (s shell) command(ctx context.Context, text string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "bash", "-c", text)
 	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(process.Program())+":"+os.Getenv("PATH"), "SLUICE_SERVER="+s.admin)
+	cmd.Env = append(process.Environ(), "PATH="+filepath.Dir(process.Program())+":"+os.Getenv("PATH"), "SLUICE_SERVER="+s.admin)
 	return cmd
 }
 

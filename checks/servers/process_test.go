@@ -75,7 +75,7 @@ func serveProgram(tb testing.TB, program, dir, config string, env ...string) *se
 	s := &server{tb: tb, client: &http.Client{Timeout: process.Patience, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	s.config = configure(tb, dir, config)
 	cmd := exec.Command(program, "serve", s.config)
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = append(process.Environ(), env...)
 	s.Sluice = process.StartSluice(tb, cmd, 3)
 	tb.Cleanup(s.client.CloseIdleConnections)
 	return s
@@ -87,7 +87,7 @@ func refused(tb testing.TB, config string, env ...string) string {
 	ctx, cancel := context.WithTimeout(tb.Context(), process.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, process.Program(), "serve", configure(tb, tb.TempDir(), config))
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = append(process.Environ(), env...)
 	log, err := cmd.CombinedOutput()
 	if err == nil || ctx.Err() != nil {
 		tb.Fatalf("the server starts:\n%s", log)

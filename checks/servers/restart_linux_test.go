@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -225,7 +226,7 @@ rules: [{name: one, match: {path: /one}, key: client_ip, limit: {algorithm: fixe
 	start := func() *server {
 		// systemd names the process that the sockets are for; exec keeps its number.
 		cmd := exec.Command("/bin/sh", "-c", `LISTEN_PID=$$ exec "$0" serve "$1"`, process.Program(), file)
-		cmd.Env = append(os.Environ(), "LISTEN_FDS=1", "LISTEN_FDNAMES=proxy")
+		cmd.Env = append(process.Environ(), "LISTEN_FDS=1", "LISTEN_FDNAMES=proxy")
 		cmd.ExtraFiles = []*os.File{socket}
 		return &server{tb: t, client: &http.Client{Timeout: process.Patience}, Sluice: process.StartSluice(t, cmd, 3)}
 	}
@@ -314,16 +315,16 @@ func TestForeignClientsSeeNoRestart(t *testing.T) {
 	for name, start := range map[string]func(*testing.T) *restarting{"behind a socket": behindASocket, "sharing a port": sharingAPort} {
 		t.Run(name, func(t *testing.T) {
 			r := start(t)
-			done := make(chan string, 1)
-			go func() {
-				text, err := exec.Command(wrk, "-c", "16", "-t", "1", "-d", "30s", "--timeout", "10s", "https://"+r.address+"/"+r.rule).CombinedOutput()
-				done <- fmt.Sprintf("%s%v", text, err)
-			}()
+			w := process.Start(t, exec.Command(wrk, "-c", "16", "-t", "1", "-d", "1h", "--timeout", "10s", "https://"+r.address+"/"+r.rule))
 			for range 20 {
 				r.loaded(t)
 				r.replace()
 			}
-			text := <-done
+			if err := w.Signal(syscall.SIGINT); err != nil {
+				t.Fatalf("wrk ended before the restarts did: %v", err)
+			}
+			<-w.Ended() // it has reported
+			text := w.Log()
 			if !strings.Contains(text, "Requests/sec") || strings.Contains(text, "Socket errors") || strings.Contains(text, "Non-2xx") {
 				t.Errorf("wrk reports failures:\n%s", text)
 			}
