@@ -84,8 +84,8 @@ func New(cmd *exec.Cmd, read func(output io.Reader)) (*Process, error) {
 	return p, nil
 }
 
-// Environ returns the environment without the variables that sluice reads: those of the tests and of their caller are no
-// settings of the servers under test.
+// Environ returns the environment without the variables that sluice reads. Variables of tests, and of the shell that runs
+// them, must not become settings of the servers under test.
 func Environ() []string {
 	return slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "SLUICE_") })
 }
