@@ -189,6 +189,8 @@ func TestPathsWithTooManyVariants(t *testing.T) {
 		{"/a/%2e%2e/" + strings.Repeat("a", longestDotted-20), false},
 		{"/a/%2e%2e/" + strings.Repeat("a", longestDotted), true},
 		{strings.Repeat("/a/../%2e%2e%2f%252e%252e%5c//", 33), false},
+		{"/x/%2e%2e/..%2f//%252f/.%5c/./b", false},  // 64 variants
+		{"/x/////b/./%2e%2e/.%2f/..%5c%252f", true}, // 65
 		{"//%2e%5c..//b//b%252fa;b//..%2f%252e%252e//../.../%252e%252e/../%2e/%2e/..", true},
 	} {
 		_, others, fault := Form{}.Variants(c.in)
