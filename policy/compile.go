@@ -124,6 +124,7 @@ func (c *compiler) compile(i int, given *Rule) *rule {
 	r.Limits, r.Candidate = c.nameLimits(&r.Rule, "Limits", r.Limits), c.nameLimits(&r.Rule, "Candidate", r.Candidate)
 	c.checkReserved(r)
 	c.checkNumbers(r)
+	c.checkAhead(r)
 	c.checkQueue(&r.Rule)
 	if r.Bandwidth != nil {
 		bandwidth := *r.Bandwidth
@@ -142,6 +143,7 @@ func (c *compiler) compile(i int, given *Rule) *rule {
 		c.addOverrides(r)
 		if len(r.Limits) > 0 {
 			r.byCall, r.lazily = c.options.Overrides.get(r.Name), c.lazily()
+			c.addAhead(r)
 		}
 	}
 	return r

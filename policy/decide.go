@@ -222,7 +222,11 @@ func (s *scratch) marked(ctx context.Context, store sluice.Store) (bool, error) 
 // earlier call.
 func (s *scratch) decide(ctx context.Context, store sluice.Store, v *Verdict, err error) {
 	s.fill(false)
-	if err == nil {
+	switch {
+	case err != nil:
+	case s.ahead:
+		err = s.putAhead(ctx, store)
+	default:
 		err = s.put(ctx, store)
 	}
 	s.fold(v, err)

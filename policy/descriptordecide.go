@@ -162,7 +162,11 @@ func (c *call) decide(ctx context.Context, store sluice.Store) {
 	}
 	c.peek = c.denied // the store must take nothing for a call that a list already denies
 	c.fill(false)
-	err := c.put(ctx, store)
+	put := c.put
+	if c.ahead {
+		put = c.putAhead
+	}
+	err := put(ctx, store)
 	if c.refunds && err == nil {
 		c.giveUnitsBack(ctx, store)
 	}

@@ -40,6 +40,8 @@ type Terms struct {
 type ruleOverrides struct {
 	table keys.Table[*terms]
 	texts map[string]*terms // of the table; guarded by OverrideTable.mu
+	// windows are the limits of allowances, by their last day since the epoch; guarded by OverrideTable.mu.
+	windows map[int64]*sluice.Limit
 }
 
 // terms are the terms of some keys of a rule, as the policy in force reads them.
@@ -47,6 +49,8 @@ type terms struct {
 	text string
 	uses int // guarded by OverrideTable.mu
 	made atomic.Pointer[madeTerms]
+	// allowance is what the text says, if it is of AllowancesOf a rule.
+	allowance *allowance
 }
 
 // madeTerms are terms that a policy has read.
@@ -64,7 +68,7 @@ func NewOverrideTable() *OverrideTable { return &OverrideTable{rules: map[string
 func (t *OverrideTable) of(rule string) *ruleOverrides {
 	o := t.rules[rule]
 	if o == nil {
-		o = &ruleOverrides{texts: map[string]*terms{}}
+		o = &ruleOverrides{texts: map[string]*terms{}, windows: map[int64]*sluice.Limit{}}
 		t.rules[rule] = o
 	}
 	return o
@@ -90,7 +94,7 @@ func (t *OverrideTable) Set(rule string, key sluice.Key, text string, until time
 	before, _, had := o.table.Get(id)
 	now := o.texts[text]
 	if now == nil {
-		now = &terms{text: text}
+		now = &terms{text: text, allowance: o.allowance(rule, text)}
 	}
 	if !o.table.Set(id, now, end) {
 		return fmt.Errorf("policy: the key of the override has %d bytes; %d are the most", len(key.Text()), keys.MaxKey)
@@ -170,10 +174,11 @@ func (t *OverrideTable) Replace(with *OverrideTable) {
 	}
 	for rule, o := range t.rules {
 		x := with.of(rule)
-		for text, before := range o.texts {
-			if now := x.texts[text]; now != nil {
-				now.made.Store(before.made.Load()) // stores recognize limits by their pointers
+		for text, now := range x.texts { // stores recognize limits by their pointers
+			if before := o.texts[text]; before != nil {
+				now.made.Store(before.made.Load())
 			}
+			now.allowance = o.allowance(rule, text)
 		}
 		o.table.Take(&x.table)
 		o.texts = x.texts
@@ -234,12 +239,12 @@ func (t *OverrideTable) Page(rule, prefix string, after sluice.Key, most int) []
 	return page
 }
 
-// Rules returns the names of all rules that have overrides, in their order. The policy in force may have no such rule.
+// Rules returns the names of all rules that have overrides, in their order, without AllowancesOf them. The policy in force may have no such rule.
 func (t *OverrideTable) Rules() (names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for name, o := range t.rules {
-		if !o.table.IsEmpty() {
+		if !o.table.IsEmpty() && !strings.HasSuffix(name, aheadSuffix) {
 			names = append(names, name)
 		}
 	}

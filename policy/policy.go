@@ -94,10 +94,14 @@ func (p *Policy) Rule(name string) *Rule {
 
 // Fallback returns what happens to a request to a limit when the store cannot decide. For a limit that
 // is kept under the name of a rule, it is the OnStoreError of the rule. For other limits, it is the
-// OnStoreError of the policy. The result is FallbackAllow, FallbackDeny or FallbackLocal. Fallback is
+// OnStoreError of the policy. Allowances give nothing then: it is
+// FallbackDeny. The result is FallbackAllow, FallbackDeny or FallbackLocal. Fallback is
 // meant for guard.Options.Fallback. It finds limits of an earlier policy too, by their names.
 func (p *Policy) Fallback(l *sluice.Limit) sluice.Fallback {
-	name, _, _ := strings.Cut(l.Name(), "/") // see compiler.nameLimits
+	name, own, _ := strings.Cut(l.Name(), "/") // see compiler.nameLimits
+	if own == "ahead/units" {
+		return sluice.FallbackDeny
+	}
 	if r := p.byName[name]; r != nil {
 		return r.OnStoreError
 	}

@@ -88,6 +88,8 @@ type Rule struct {
 	Bandwidth *Bandwidth
 	// Ban refuses a key outright for a time after too many denials; nil for no ban.
 	Ban *sluice.Ban
+	// Ahead lets keys have allowances, which Options.Overrides has. Nil for none.
+	Ahead *Ahead
 	// BanShared lets denials ban a key that all clients share, such as Global. Denials of requests that lack
 	// a part of the key never lead to a ban.
 	BanShared bool
@@ -197,6 +199,7 @@ type rule struct {
 	planFrom    *planSource    // nil if requests name no plan
 	byCall      *ruleOverrides // nil without a table
 	lazily      *compiler      // reads the terms of the table
+	ahead       *ruleOverrides // the allowances; nil if the rule has none
 	entries     []int          // the entry of the descriptor for each part; nil for a rule that matches requests
 }
 

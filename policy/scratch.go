@@ -29,6 +29,8 @@ type scratch struct {
 	rules      []*rule // of the descriptors of a call
 	requests   []sluice.Request
 	decisions  []sluice.Decision
+	payments   []payment
+	waived     []waived
 	spare      []LimitResult // of a verdict that was freed
 	keys       keys.Buffer
 	client     netip.Addr // for the lists of networks
@@ -42,6 +44,8 @@ type scratch struct {
 	listsToo bool
 	// returns says that some charges may be given back.
 	returns bool
+	// ahead says that some key has an allowance, and bans that denials of it may lead to a ban.
+	ahead, bans bool
 	// matched says that some rule matches, and strayed that some path variant matches no rule.
 	// postponed says that some rules depend on marks, and are matched when the marks are known.
 	matched, strayed, postponed bool
@@ -64,6 +68,8 @@ type selection struct {
 	listed List
 	reason sluice.Reason
 	byCall bool // listed by an override of the table
+	// allowance is the allowance of the key, nil for none.
+	allowance *allowance
 	// at is the index of the rule's first request, if filled is set. look lets the rule decide and take nothing.
 	at           int
 	filled, look bool
@@ -109,6 +115,9 @@ func (s *scratch) reset() {
 	clear(s.selected)
 	clear(s.rules)
 	clear(s.requests)
+	clear(s.payments)
+	clear(s.waived)
+	s.payments, s.waived, s.ahead, s.bans = s.payments[:0], s.waived[:0], false, false
 	s.values, s.selected, s.requests = s.values[:0], s.selected[:0], s.requests[:0]
 	s.rules = s.rules[:0]
 	s.decisions = s.decisions[:0]
@@ -152,7 +161,7 @@ func (s *scratch) add(r *rule, class int, cost int64, maxWait time.Duration) *Ve
 func (s *scratch) choose(r *rule, key keys.Ref) *selection {
 	s.selected = append(s.selected, selection{})
 	q := &s.selected[len(s.selected)-1]
-	q.rule, q.set, q.key = r, r.limits, key
+	q.rule, q.set, q.key, q.allowance = r, r.limits, key, s.allowanceOf(r, key)
 	if r.hasLists {
 		q.listed = r.listed(key, &s.keys, s.client)
 	}
@@ -283,7 +292,9 @@ func (s *scratch) fill(marks bool) {
 			if r.MaxWait = q.maxWait; s.debit {
 				r.Debit, r.Overdraw = r.Limit.TakesDebits(), false
 			}
-			hold(r, s.hold)
+			if hold(r, s.hold); q.allowance != nil && !r.Shadow {
+				s.waive(r)
+			}
 			s.returns = s.returns || !s.peek && q.rule.returns(q.set.kinds[j])
 		}
 	}
@@ -327,6 +338,9 @@ func (s *scratch) results() []LimitResult {
 			m.Override = m.From >= FromFile
 			if at < len(s.decisions) {
 				m.Decision = s.decisions[at]
+			}
+			if p := s.payer(at); p != nil {
+				p.show(m, at)
 			}
 			n++
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -84,6 +85,11 @@ func (v *Verdict) FellBack() bool {
 		}
 	}
 	return false
+}
+
+// PaidAhead reports whether an allowance paid for what a limit lacked.
+func (v *Verdict) PaidAhead() bool {
+	return slices.ContainsFunc(v.Results, func(m LimitResult) bool { return m.Ahead != nil })
 }
 
 // RetryAfter returns the time after which a denied request may come back, zero if it never may.
@@ -207,6 +213,9 @@ func (v *Verdict) String() string {
 	if v.UnknownPlan {
 		b.WriteString(", the plan is unknown")
 	}
+	if v.PaidAhead() {
+		b.WriteString(", by units ahead")
+	}
 	if v.FellBack() {
 		b.WriteString(", decided by a fallback")
 	}
@@ -250,6 +259,9 @@ type LimitResult struct {
 	// Returned says that the limit was charged, and the charge has been given back because the
 	// request was refused after all.
 	Returned bool
+	// Ahead is set if the limit denied the request, and the allowance of the key paid for it. Then the decision allows, its
+	// Remaining is of the allowance, and so is the charge, if there is one: an allowance pays once for all limits of a rule.
+	Ahead *PaidAhead
 
 	plan *string
 }
@@ -270,7 +282,7 @@ func (m *LimitResult) action() Action {
 
 // Charged reports whether the limit was charged and the charge has not been given back.
 func (m *LimitResult) Charged() bool {
-	return m.Decision.Allowed && m.Request.Cost > 0 && !m.Request.Peek && !m.Uncharged && !m.Returned
+	return m.Decision.Allowed && m.Request.Cost > 0 && !m.Request.Peek && !m.Uncharged && !m.Returned && (m.Ahead == nil || m.Ahead.request != nil)
 }
 
 // IsLease reports whether the charge is a lease of a concurrency limit.
@@ -278,7 +290,12 @@ func (m *LimitResult) IsLease() bool { return m.Request.Member != 0 && m.Charged
 
 // Charge returns the charge, which the store can settle, cancel or release. It is of use only
 // if the limit is Charged.
-func (m *LimitResult) Charge() sluice.Charge { return m.Request.Charge(&m.Decision) }
+func (m *LimitResult) Charge() sluice.Charge {
+	if m.Ahead != nil && m.Ahead.request != nil {
+		return m.Ahead.request.Charge(&m.Decision)
+	}
+	return m.Request.Charge(&m.Decision)
+}
 
 // GiveBack gives back the charge of a request that is not handled, and sets Returned. It does nothing
 // for a limit that is not Charged. The end of ctx does not stop it. After an error the limit is still

@@ -51,9 +51,16 @@ type lease struct{ until, units int64 }
 type made struct {
 	*tenant
 	charges []sluice.Charge
-	moment  int64 // when it acts
-	waited  bool  // after it was made
-	lease   int   // the index of the lease
+	moment  int64  // when it acts
+	waited  bool   // after it was made
+	lease   int    // the index of the lease
+	ahead   *ahead // if it was taken from an allowance
+}
+
+// ahead is an allowance as the law expects it.
+type ahead struct {
+	policy.Allowance
+	used int64
 }
 
 // given is an override as the law expects it.
@@ -65,7 +72,8 @@ type given struct {
 // written is a policy with the numbers that its file has.
 type written struct {
 	*policy.Policy
-	rule, gold int // the numbers of the rule, and of the override for gold
+	without    *policy.Policy // the same policy without allowances
+	rule, gold int            // the numbers of the rule, and of the override for gold
 }
 
 // overriding decides about some tenants in several stores while their overrides change.
@@ -77,6 +85,9 @@ type overriding struct {
 	versions  []sluice.Algorithm
 	table     *policy.OverrideTable
 	truth     map[string]given
+	ahead     map[string]*ahead
+	granted   int // allowances
+	paid      int // requests
 	policies  []written
 	stores    []sluice.Store // the first is in memory; the oracle's receipts are its own
 	names     []string
@@ -101,7 +112,7 @@ const lawRule = "law"
 // newOverriding returns stores without states. A client adds a store in Redis.
 func newOverriding(t *rapid.T, f family, client redisstore.Client, prefix string) *overriding {
 	t.Helper()
-	x := &overriding{T: t, family: f, table: policy.NewOverrideTable(), truth: map[string]given{}}
+	x := &overriding{T: t, family: f, table: policy.NewOverrideTable(), truth: map[string]given{}, ahead: map[string]*ahead{}}
 	x.now = time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC).UnixMicro() + rapid.Int64Range(0, 1e7).Draw(t, "start")
 	x.high = x.now
 	clock := func() int64 { return x.now }
@@ -160,11 +171,52 @@ func (x *overriding) reload() {
 		o.Earlier = x.policies[n-1].Policy
 	}
 	var err error
+	if w.without, err = policy.New(o); err != nil {
+		x.Fatal(err)
+	}
+	if x.hasAhead() {
+		o.Rules[0].Ahead = &policy.Ahead{Units: 100, For: time.Hour}
+	}
 	if w.Policy, err = policy.New(o); err != nil {
 		x.Fatal(err)
 	}
 	x.policies = append(x.policies, w)
 	x.policies = x.policies[max(0, len(x.policies)-2):]
+}
+
+// hasAhead reports whether the algorithm can lack units that an allowance has.
+func (x *overriding) hasAhead() bool { return x.most != nil && x.name != "leaky_bucket" }
+
+// grant gives a tenant an allowance, gives it more, or takes it back.
+func (x *overriding) grant() {
+	if !x.hasAhead() {
+		return
+	}
+	name := rapid.SampledFrom(x.tenants).Draw(x.T, "tenant").name
+	a := x.ahead[name]
+	switch change := rapid.IntRange(0, 5).Draw(x.T, "grant"); {
+	case change == 0:
+		if got := x.table.Remove(policy.AllowancesOf(lawRule), sluice.StringKey(name)); got != (a != nil) {
+			x.Fatalf("removing the allowance of %s reports %v, want %v", name, got, a != nil)
+		}
+		delete(x.ahead, name)
+		return
+	case change < 3 || a == nil:
+		x.granted++
+		a = &ahead{Allowance: policy.Allowance{ID: fmt.Sprint("id", x.granted)}}
+	}
+	a.Units += rapid.Int64Range(1, 10).Draw(x.T, "units")
+	until := x.now + rapid.SampledFrom([]int64{1, 5e6, 3e7, 86_400e6, 200_000e6}).Draw(x.T, "lasts")
+	a.Until = time.Unix(max(a.Until.Unix(), (until+999_999)/1_000_000), 0)
+	x.ahead[name] = a
+	x.setAhead(x.table, name, a)
+}
+
+// setAhead puts an allowance into a table.
+func (x *overriding) setAhead(to *policy.OverrideTable, name string, a *ahead) {
+	if err := to.Set(policy.AllowancesOf(lawRule), sluice.StringKey(name), a.String(), a.Until); err != nil {
+		x.Fatal(err)
+	}
 }
 
 // terms reads the terms of an override: a version, or a list.
@@ -224,6 +276,12 @@ func (x *overriding) expire() {
 			want++
 		}
 	}
+	for name, a := range x.ahead {
+		if a.Until.Unix() <= x.now/1_000_000 {
+			delete(x.ahead, name)
+			want++
+		}
+	}
 	if got := x.table.Expire(time.UnixMicro(x.now)); got != want {
 		x.Fatalf("%d overrides end at %d, want %d", got, x.now, want)
 	}
@@ -242,6 +300,9 @@ func (x *overriding) replace() {
 			}
 			x.set(table, name, g, until)
 		}
+	}
+	for name, a := range x.ahead {
+		x.setAhead(table, name, a)
 	}
 	x.table.Replace(table)
 }
@@ -286,7 +347,7 @@ func (x *overriding) decide() {
 	if x.most != nil && !x.back {
 		a.MaxWait = rapid.SampledFrom([]time.Duration{0, 0, sluice.NoWait, 300 * time.Millisecond, 2 * time.Second}).Draw(x.T, "wait")
 	}
-	m := made{tenant: of}
+	m := made{tenant: of, ahead: x.payer(of, w, a, list)}
 	var first *policy.LimitResult
 	for i, store := range x.stores {
 		v := w.Decide(x.Context(), store, &a)
@@ -305,6 +366,12 @@ func (x *overriding) decide() {
 		}
 		if first == nil {
 			first = r
+		}
+		if x.names[i] == "oracle" && of.strict {
+		} else if m.ahead == nil && v.PaidAhead() {
+			x.fail(of, "%s pays %d from %+v; want none", x.names[i], a.Cost, *r.Ahead)
+		} else if m.ahead != nil && (r.Ahead == nil || r.Ahead.Allowance != m.ahead.Allowance || r.Decision.Remaining != m.ahead.Units-m.ahead.used-a.Cost || v.Tightest.Remaining != r.Decision.Remaining) {
+			x.fail(of, "%s decides %s by %+v; want %d units of %+v, of which %d are used", x.names[i], v.String(), r.Ahead, a.Cost, m.ahead.Allowance, m.ahead.used)
 		}
 		got, want := r.Decision, first.Decision
 		if x.names[i] == "oracle" {
@@ -326,6 +393,10 @@ func (x *overriding) decide() {
 	case list == policy.ListAllow && !d.Allowed:
 		x.fail(of, "a key on the list to allow gets %+v", d)
 	case list == policy.ListAllow:
+	case m.ahead != nil:
+		m.ahead.used += a.Cost
+		x.paid++
+		x.charges = append(x.charges, m)
 	case x.most == nil:
 		x.lease(m, numbers.(sluice.Concurrency), a.Cost, d)
 	case d.Allowed:
@@ -342,6 +413,20 @@ func (x *overriding) decide() {
 		of.acts = append(of.acts, one)
 		x.charges = append(x.charges, m)
 	}
+}
+
+// payer returns the allowance that must pay for a request: if it has the whole cost, and the limit lacks units or would let the request wait.
+func (x *overriding) payer(of *tenant, w written, a policy.Attributes, list policy.List) *ahead {
+	paid := x.ahead[of.name]
+	if paid == nil || list != policy.NotListed {
+		return nil
+	}
+	a.MaxWait = sluice.NoWait
+	v := w.without.Peek(x.Context(), x.stores[0], &a)
+	if v.Allowed() || paid.used+a.Cost > paid.Units {
+		return nil
+	}
+	return paid
 }
 
 // lease checks the decision of a concurrency limit: a lease is given if all units that are held are at most the numbers in force,
@@ -375,6 +460,15 @@ func (x *overriding) end() {
 	settles := x.most != nil && rapid.Bool().Draw(x.T, "settles")
 	actual := rapid.Int64Range(0, 2*cost).Draw(x.T, "actual")
 	x.note(m.tenant, "a charge of %d at %d ends: settled %v at %d", cost, m.charges[0].Receipt.At, settles, actual)
+	if m.ahead != nil {
+		m.ahead.used = max(0, m.ahead.used+actual-cost)
+		for i, store := range x.stores {
+			if err := store.Settle(x.Context(), m.charges[i], actual); err != nil {
+				x.fail(m.tenant, "%s settles a charge of an allowance with %v", x.names[i], err)
+			}
+		}
+		return
+	}
 	if x.oracle != nil {
 		c := m.charges[0]
 		if state := x.oracle.Escrow(c.Limit, c.Key).State; state.Fresh(x.now) {
@@ -487,6 +581,8 @@ func (x *overriding) bound(of *tenant) (closest float64) {
 func (x *overriding) play() (closest float64) {
 	for range rapid.IntRange(1, 200).Draw(x.T, "steps") {
 		switch step := rapid.IntRange(0, 19).Draw(x.T, "what"); {
+		case step < 1:
+			x.grant()
 		case step < 3:
 			x.override()
 		case step < 4:
@@ -518,20 +614,26 @@ func overrides(t *testing.T, times int, client redisstore.Client) {
 	t.Helper()
 	for _, f := range families {
 		t.Run(f.name, func(t *testing.T) {
-			n, closest := 0, 0.0
+			n, paid, closest := 0, 0, 0.0
 			for range redistest.Times(t, times) {
 				rapid.Check(t, func(t *rapid.T) {
 					n++
-					closest = max(closest, newOverriding(t, f, client, fmt.Sprintf("override-%s-%d", f.name, n)).play())
+					x := newOverriding(t, f, client, fmt.Sprintf("override-%s-%d", f.name, n))
+					closest = max(closest, x.play())
+					paid += x.paid
 				})
 			}
-			t.Logf("%d schedules; the closest to a bound of several numbers was %.2f of it", n, closest)
+			t.Logf("%d schedules, with %d requests that allowances paid for; the closest to a bound of several numbers was %.2f of it", n, paid, closest)
+			if has := (&overriding{family: f}).hasAhead(); has != (paid > 0) {
+				t.Errorf("allowances paid for %d requests; can they: %v", paid, has)
+			}
 		})
 	}
 }
 
 // Overrides are set, changed, removed, read again, and end at random moments, while policies replace each other. Each decision has
-// the numbers in force, and no interval has more units than the bound of the numbers of its admissions. A store decides
+// the numbers in force, and no interval has more units than the bound of the numbers of its admissions. Meanwhile, allowances pay for
+// what the limits lack: exactly their units, and only if a limit denies the request. A store decides
 // as the oracle, also about charges that were made under other numbers.
 func TestOverridesKeepTheirBounds(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,357 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy/internal/keys"
+)
+
+// Ahead bounds the units ahead that a key of a rule may get. See Allowance.
+type Ahead struct {
+	// Units is the most that a key may have ahead at a time, what it has used of them included. Required.
+	Units int64
+	// For is how long they may last. Required, up to 366 days.
+	For time.Duration
+}
+
+const (
+	mostAheadFor = 366 * 24 * time.Hour
+	// aheadCount is what a window of units ahead counts to. A request leaves the units that its key does not have.
+	aheadCount = 1 << 50
+)
+
+// Allowance is the units ahead of a key: if a limit of the rule lacks units for a request, the allowance pays the whole cost, until
+// all its units are used or its time is over. Other limits are charged as always. An OverrideTable has an allowance as the text of a
+// key of AllowancesOf a rule. It counts only if the rule has an Ahead. It is a value, safe for concurrent use.
+type Allowance struct {
+	// ID distinguishes it from other allowances of the key, whose used units do not count: letters and digits. With another ID, all
+	// units are there again.
+	ID string
+	// Units is how many units there are in all.
+	Units int64
+	// Until is when it ends, in whole seconds. With more units or a later end, used units stay used.
+	Until time.Time
+}
+
+// AllowancesOf returns the name under which an OverrideTable has the allowances of a rule.
+func AllowancesOf(rule string) string { return rule + aheadSuffix }
+
+const aheadSuffix = "/ahead"
+
+// String returns the text of the allowance for OverrideTable.Set.
+func (a Allowance) String() string { return fmt.Sprintf("%s %d %d", a.ID, a.Units, a.Until.Unix()) }
+
+// ParseAllowance reads the text of an allowance. The error has the text.
+func ParseAllowance(text string) (a Allowance, err error) {
+	words := strings.Split(text, " ")
+	if len(words) != 3 || words[0] == "" {
+		return a, fmt.Errorf("policy: %.64q is not the text of an allowance", text)
+	}
+	units, err := strconv.ParseInt(words[1], 10, 64)
+	until, bad := strconv.ParseInt(words[2], 10, 64)
+	if err != nil || bad != nil || units < 1 || units >= aheadCount || until < 1 {
+		return a, fmt.Errorf("policy: %.64q is not the text of an allowance", text)
+	}
+	return Allowance{words[0], units, time.Unix(until, 0)}, nil
+}
+
+// allowance is an allowance with the limit that counts its units.
+type allowance struct {
+	Allowance
+	limit *sluice.Limit
+}
+
+// allowance reads the text of an allowance; nil if it is none.
+//
+// Its units are counted in a window that began at the epoch, and ends a day or two after the allowance. So nothing comes back before,
+// whatever the clocks of servers and stores say, and the state ends by itself. Allowances of one day share their limit.
+func (o *ruleOverrides) allowance(rule, text string) *allowance {
+	a, err := ParseAllowance(text)
+	if !strings.HasSuffix(rule, aheadSuffix) || err != nil {
+		return nil
+	}
+	const day = 24 * time.Hour
+	days := a.Until.Unix()/int64(day/time.Second) + 2
+	l := o.windows[days]
+	if l == nil {
+		l, err = sluice.NewLimit(rule+"/units", sluice.FixedWindow{Rate: sluice.Per(aheadCount, time.Duration(days)*day)})
+		if err != nil {
+			return nil // in a hundred years
+		}
+		maps.DeleteFunc(o.windows, func(other int64, _ *sluice.Limit) bool { return other < days-2*int64(mostAheadFor/day) })
+		o.windows[days] = l
+	}
+	return &allowance{a, l}
+}
+
+// request makes the request to an allowance for the request to a limit. Without a cost, a unit must be left.
+func (a *allowance) request(of *sluice.Request) sluice.Request {
+	r := sluice.Request{
+		Limit: a.limit, Key: sluice.NewKey(append(of.Key.Parts(), a.ID)...), Cost: of.Cost, Floor: aheadCount - a.Units,
+		MaxWait: sluice.NoWait, Peek: of.Peek, Hold: of.Hold,
+	}
+	if r.Cost == 0 {
+		r.Cost, r.Peek = 1, true
+	}
+	return r
+}
+
+// coverable reports whether an allowance can pay for what a limit lacks: the limit counts units, and a denial changes nothing.
+func coverable(l *sluice.Limit) bool { return l.TakesDebits() && !l.Params().CountsDenied() }
+
+// checkAhead checks the bound of units ahead.
+func (c *compiler) checkAhead(r *rule) {
+	switch a := r.Ahead; {
+	case a == nil:
+	case a.Units < 1 || a.Units >= aheadCount:
+		c.report("Ahead.Units", "", is(a.Units, fmt.Sprintf("give 1 to %d", int64(aheadCount-1))))
+	case a.For < time.Second || a.For > mostAheadFor:
+		c.report("Ahead.For", "", is(a.For, fmt.Sprintf("give 1s to %v", mostAheadFor)))
+	case c.single || r.WhenLimited.Action.advisory() || roleOf(&r.Rule) == RoleQuota || r.debits() || !slices.ContainsFunc(r.Limits, coverable):
+		c.report("Ahead", "", fault{
+			"is given, and no limit of the rule refuses requests only because units are missing",
+			"leave it out: rules that degrade, mark or debit, quotas, leaky buckets, concurrency limits and limits that count denied requests have no units ahead",
+		})
+	}
+}
+
+// addAhead finds the allowances of a rule. A rule in shadow refuses nothing, and needs none.
+func (c *compiler) addAhead(r *rule) {
+	if r.Ahead != nil && r.role == RoleEnforced {
+		r.ahead = c.options.Overrides.get(AllowancesOf(r.Name))
+	}
+}
+
+// allowanceOf returns the allowance of a key; nil for none. A debit needs none.
+func (s *scratch) allowanceOf(r *rule, key keys.Ref) *allowance {
+	if r.ahead == nil || r.ahead.table.IsEmpty() || s.debit {
+		return nil
+	}
+	x, found := r.ahead.table.Find(key, &s.keys)
+	if !found {
+		return nil
+	}
+	s.ahead = true
+	return x.allowance
+}
+
+// payment is an allowance that pays for limits of a selection.
+type payment struct {
+	*allowance
+	of       *selection
+	at       []int // the indexes of what the limits denied; the first one has the charge
+	request  sluice.Request
+	decision sluice.Decision
+}
+
+// waived is how long a request to a limit of a key with an allowance could wait: an allowance comes before a wait.
+type waived struct {
+	at      int
+	maxWait time.Duration
+}
+
+// waive prepares the last request, of a key with an allowance.
+func (s *scratch) waive(r *sluice.Request) {
+	if r.MaxWait > 0 && coverable(r.Limit) {
+		s.waived = append(s.waived, waived{len(s.requests) - 1, r.MaxWait})
+		r.MaxWait = sluice.NoWait
+	}
+	s.bans = s.bans || r.Ban != nil && r.Ban.After > 0 && !r.Peek
+}
+
+// putAhead is put for keys with allowances. These pay for what limits deny, in one step with the other limits: all are charged, or
+// none is. If that fails, the requests are decided as without allowances. A denial that an allowance covers must lead to no ban: so
+// if one could, the requests are decided as peeks first.
+func (s *scratch) putAhead(ctx context.Context, store sluice.Store) error {
+	if s.returns {
+		var cancel context.CancelFunc
+		ctx, cancel = outlast(ctx)
+		defer cancel()
+	}
+	earlier, asIs := len(s.decisions), false
+	if s.bans && (s.decideAgain(ctx, store, true, earlier) != nil || !s.cover()) {
+		s.unwaive()
+		asIs = true
+	}
+	before, once := s.decisions, len(s.payments) == 0 // what is charged in any case must be decided once
+	if once {
+		s.decisions = s.decisions[:earlier]
+		if err := s.put(ctx, store); err != nil {
+			return err
+		}
+		if before = s.decisions; !s.denied() {
+			return nil
+		}
+		s.cover()
+	}
+	for len(s.payments) > 0 {
+		from := earlier
+		if once {
+			from = len(s.requests)
+		}
+		err := s.decideAgain(ctx, store, false, from)
+		if once = once || err == nil; err == nil && !s.denied() && s.paid() {
+			return nil
+		}
+		if err != nil || !s.paid() || !s.cover() {
+			s.payments = s.payments[:0]
+		}
+	}
+	switch {
+	case !once:
+		s.decisions = s.decisions[:earlier]
+		s.unwaive()
+		return s.put(ctx, store)
+	case asIs || !s.bans && len(s.waived) == 0:
+		s.restore(before)
+	default:
+		s.unwaive()
+		if s.decideAgain(ctx, store, false, len(s.requests)) != nil {
+			s.restore(before)
+		}
+	}
+	return nil
+}
+
+// unwaive lets the requests wait again.
+func (s *scratch) unwaive() {
+	for _, was := range s.waived {
+		s.requests[was.at].MaxWait = was.maxWait
+	}
+	s.waived = s.waived[:0]
+}
+
+// isSure reports whether a request is charged whatever other limits decide.
+func isSure(r *sluice.Request) bool { return r.Shadow || r.Debit }
+
+// restore takes back what was decided again.
+func (s *scratch) restore(before []sluice.Decision) {
+	for at := range s.requests {
+		if !isSure(&s.requests[at]) {
+			s.decisions[at] = before[at]
+		}
+	}
+}
+
+// decideAgain decides the payments, and the requests that they do not cover. What is charged in any case is decided only if its
+// index is at or after from, and not by peeks.
+func (s *scratch) decideAgain(ctx context.Context, store sluice.Store, peek bool, from int) error {
+	var requests []sluice.Request
+	var of []int
+	for at := range s.requests {
+		if r := s.requests[at]; s.payer(at) == nil && (!isSure(&r) || at >= from && !peek) {
+			r.Peek = r.Peek || peek
+			requests, of = append(requests, r), append(of, at)
+		}
+	}
+	for i := range s.payments {
+		requests = append(requests, s.payments[i].request)
+	}
+	decisions := make([]sluice.Decision, len(requests))
+	if err := store.DecideAll(ctx, requests, decisions); err != nil {
+		return err
+	}
+	s.decisions = append(make([]sluice.Decision, 0, len(s.requests)), s.decisions...)[:len(s.requests)]
+	for i, at := range of {
+		s.decisions[at] = decisions[i]
+	}
+	for i := range s.payments {
+		s.payments[i].decision = decisions[len(of)+i]
+	}
+	return nil
+}
+
+// paid reports whether the allowances had the units.
+func (s *scratch) paid() bool {
+	return !slices.ContainsFunc(s.payments, func(p payment) bool { return !p.decision.Allowed })
+}
+
+// denied reports whether a limit denies the request, and no allowance pays for it.
+func (s *scratch) denied() bool {
+	for at := range s.requests {
+		if !s.decisions[at].Allowed && !s.requests[at].Shadow && s.payer(at) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// cover makes allowances pay for what limits deny, and reports whether there are such denials. If another one is among them, no allowance pays.
+func (s *scratch) cover() (pays bool) {
+	for i := range s.selected {
+		q := &s.selected[i]
+		for at := q.at; q.filled && at < q.at+len(q.set.requests); at++ {
+			r, d := &s.requests[at], &s.decisions[at]
+			if d.Allowed || r.Shadow || d.Reason == sluice.ReasonNone || s.payer(at) != nil {
+				continue // or it is not decided yet
+			}
+			if q.allowance == nil || !coverable(r.Limit) || d.Degraded || d.Reason != sluice.ReasonLimited && d.Reason != sluice.ReasonNever {
+				s.payments = s.payments[:0]
+				return false
+			}
+			p := slices.IndexFunc(s.payments, func(p payment) bool { return p.of == q })
+			if p < 0 {
+				p = len(s.payments)
+				s.payments = append(s.payments, payment{allowance: q.allowance, of: q, request: q.allowance.request(r)})
+			}
+			s.payments[p].at = append(s.payments[p].at, at)
+			pays = true
+		}
+	}
+	return pays
+}
+
+// payer returns the payment for a request, nil for none.
+func (s *scratch) payer(at int) *payment {
+	for i := range s.payments {
+		if slices.Contains(s.payments[i].at, at) {
+			return &s.payments[i]
+		}
+	}
+	return nil
+}
+
+// PaidAhead is an allowance that paid for a request. It does not change, and is safe for concurrent use.
+type PaidAhead struct {
+	Allowance
+	// Remaining is how many units remain of the allowance, and Left how many remain of the limit.
+	Remaining, Left int64
+
+	request *sluice.Request // to the allowance, if the charge is here
+}
+
+// show makes the result of a limit that a payment covers.
+func (p *payment) show(m *LimitResult, at int) {
+	d := &m.Decision
+	m.Ahead = &PaidAhead{Allowance: p.Allowance, Remaining: p.decision.Remaining, Left: d.Remaining}
+	d.Allowed, d.Reason, d.RetryAfter, d.Remaining = true, sluice.ReasonNone, 0, p.decision.Remaining
+	if at == p.at[0] {
+		request := p.request
+		m.Ahead.request, d.Receipt = &request, p.decision.Receipt
+	}
+}
+
+// Allowance returns the allowance of a key of a rule and how many units remain of it; found is false if there is none that counts. The
+// key is given as in RuleRequest. The error is a *RuleRequestError, or the store's.
+func (p *Policy) Allowance(ctx context.Context, store sluice.Store, rule string, key ...string) (a Allowance, remaining int64, found bool, err error) {
+	s := newScratch()
+	defer s.free()
+	r, err := p.read(s, rule, key)
+	if err != nil {
+		return a, 0, false, err
+	}
+	ref, missing, _ := s.makeKey(r.parts)
+	x := s.allowanceOf(r, ref)
+	if missing != nil || x == nil {
+		return a, 0, false, nil
+	}
+	d, err := store.Decide(ctx, x.request(&sluice.Request{Key: ref.Key(s.keys.String()), Peek: true}))
+	return x.Allowance, d.Remaining, err == nil, err
+}
