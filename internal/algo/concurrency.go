@@ -109,16 +109,17 @@ func (c *Concurrency) expire(w []uint64, now int64) {
 	w[concAt] = max(w[concAt], uint64(now))
 }
 
-// adaptedUntil returns when the adapted latency expires.
-func (c *Concurrency) adaptedUntil(w []uint64) int64 {
-	if at := int64(w[concLatencyAt]); at > 0 {
+// adaptedUntil returns when the adapted latency expires, before follow: jump is what the clock was set back by. A latency
+// whose time follow moves to zero does not count.
+func (c *Concurrency) adaptedUntil(w []uint64, jump int64) int64 {
+	if at := int64(w[concLatencyAt]); at > jump {
 		return at + c.TTL
 	}
 	return 0
 }
 
-func (c *Concurrency) latency(w []uint64, now int64) int64 {
-	if now < c.adaptedUntil(w) {
+func (c *Concurrency) latency(w []uint64, now, jump int64) int64 {
+	if now < c.adaptedUntil(w, jump) {
 		return int64(w[concLatency])
 	}
 	return c.Latency
@@ -155,9 +156,10 @@ func (c *Concurrency) Decide(w []uint64, req Request, commit bool) Result {
 	if commit {
 		c.follow(w, req.Now)
 	}
-	now := req.Now + c.jump(w, req.Now)
+	jump := c.jump(w, req.Now)
+	now := req.Now + jump
 	units, ahead, held := int64(0), int64(0), -1
-	busy := c.adaptedUntil(w)
+	busy := c.adaptedUntil(w, jump)
 	for i := range int(w[concLeases]) {
 		l := lease(w, i)
 		if int64(l[leaseExpiry]) <= now {
@@ -169,7 +171,7 @@ func (c *Concurrency) Decide(w []uint64, req Request, commit bool) Result {
 			held, ahead = i, units
 		}
 	}
-	latency := c.latency(w, now)
+	latency := c.latency(w, now, jump)
 	limit := c.limit(latency, &req)
 	res := Result{Remaining: max(0, limit-units), ResetAfter: max(0, busy-now)}
 	if req.Cost == 0 {
@@ -193,7 +195,7 @@ func (c *Concurrency) Decide(w []uint64, req Request, commit bool) Result {
 			res.Reason, res.RetryAfter = Limited, c.frees(w, units, limit-req.Cost, now)-now
 		case req.Cost <= later: // when the adapted latency has expired
 			res.Reason = Limited
-			res.RetryAfter = max(c.frees(w, units, later-req.Cost, now), c.adaptedUntil(w)) - now
+			res.RetryAfter = max(c.frees(w, units, later-req.Cost, now), c.adaptedUntil(w, jump)) - now
 		default:
 			res.Reason = Never
 		}
@@ -252,7 +254,7 @@ func (c *Concurrency) frees(w []uint64, units, room, now int64) int64 {
 func (c *Concurrency) Release(w []uint64, now int64, member uint64, latency int64) bool {
 	c.follow(w, now)
 	found := false
-	unit := c.latency(w, now)
+	unit := c.latency(w, now, 0)
 	c.drop(w, func(l []uint64) bool {
 		if int64(l[leaseExpiry]) <= now {
 			return true
@@ -272,13 +274,14 @@ func (c *Concurrency) Release(w []uint64, now int64, member uint64, latency int6
 
 // Fresh reports whether no lease is held and no latency is adapted.
 func (c *Concurrency) Fresh(w []uint64, now int64) bool {
-	now += c.jump(w, now)
+	jump := c.jump(w, now)
+	now += jump
 	for i := range int(w[concLeases]) {
 		if int64(lease(w, i)[leaseExpiry]) > now {
 			return false
 		}
 	}
-	return now >= c.adaptedUntil(w)
+	return now >= c.adaptedUntil(w, jump)
 }
 
 // Convert writes into w, a slice of zeros, the state that from's state becomes under these
@@ -288,9 +291,9 @@ func (c *Concurrency) Convert(from *Concurrency, w, old []uint64, now int64) {
 	if w[concLatencyAt] == 0 {
 		return
 	}
-	at := int64(w[concLatencyAt])
+	at, jump := int64(w[concLatencyAt]), from.jump(old, now)
 	at = min(at, at+from.TTL-c.TTL)
-	if at <= 0 || now+from.jump(old, now) >= at+c.TTL {
+	if at <= jump || now+jump >= at+c.TTL {
 		w[concLatency], w[concLatencyAt] = 0, 0
 		return
 	}

@@ -122,9 +122,9 @@ do
     end
   end
 
-  -- adapted_until returns when the reported latency stops to count.
+  -- adapted_until returns when the reported latency stops to count. A latency whose time follow moves to zero does not count.
   local function adapted_until(s)
-    return s.adapted > 0 and s.adapted + s.p[4] or 0
+    return s.adapted > s.jump and s.adapted + s.p[4] or 0
   end
 
   -- latency returns the time that a unit is assumed to be held.
@@ -395,7 +395,7 @@ do
       if s.adapted > 0 then
         -- The reported latency counts until it expires under either numbers.
         t.adapted = min(s.adapted, s.adapted + s.p[4] - p[4])
-        if t.adapted <= 0 or now + s.jump >= t.adapted + p[4] then
+        if t.adapted <= s.jump or now + s.jump >= t.adapted + p[4] then
           t.latency, t.adapted = 0, 0
         end
       end
