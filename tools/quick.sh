@@ -4,4 +4,4 @@
 . "$(dirname "$0")/lib.sh"
 
 # shellcheck disable=SC2086 # one word a module
-testall quick $modules tools -- -vet=off -ldflags=-w -timeout 5m "$@"
+testall quick $modules tools -- -vet=off -ldflags=-s -timeout 5m "$@"

@@ -6,6 +6,6 @@
 
 [[ " $*" =~ \ --?(run|skip|list)([=\ ]|$) ]] || need_all
 # A cached result does not depend on the programs that a test builds and runs, so -count 1. `make lint`
-# vets the packages, so `go test` need not. Without tables for debuggers (-w), programs link faster.
+# vets the packages, so `go test` need not. Without symbols and tables for debuggers (-s), programs link faster.
 # shellcheck disable=SC2086 # one word a module
-testall day $modules tools checks/frameworks -- -count 1 -vet=off -ldflags=-w -timeout 20m "$@"
+testall day $modules tools checks/frameworks -- -count 1 -vet=off -ldflags=-s -timeout 20m "$@"

@@ -73,8 +73,8 @@ func kept(built, at string, build func(at string) error) error {
 
 // build runs the Go command, whose first arguments may be flags for a module of its own.
 func build(at, importPath string, module ...string) error {
-	// Programs link faster without tables for debuggers, and without the state of the repository.
-	args := slices.Concat([]string{"build"}, module, strings.Fields(os.Getenv(flagsEnv)), []string{"-buildvcs=false", "-ldflags=-w", "-o", at, importPath})
+	// Programs link faster without symbols and tables for debuggers, and without the state of the repository.
+	args := slices.Concat([]string{"build"}, module, strings.Fields(os.Getenv(flagsEnv)), []string{"-buildvcs=false", "-ldflags=-s", "-o", at, importPath})
 	cmd := exec.Command("go", args...) //nolint:noctx // it ends by itself
 	if len(module) > 0 {
 		cmd.Env = append(os.Environ(), "GOWORK=off")

@@ -94,12 +94,16 @@ func planned(modules []string, t tier, picked bool) (chains [][]run, last []run,
 			inside = append(inside, "./"+filepath.ToSlash(filepath.Join(dir, "...")))
 			continue
 		}
-		outside = append(outside, run{name: dir, dir: dir, env: []string{"GOWORK=off"}, packages: []string{"./..."}})
+		r := run{name: dir, dir: dir, env: []string{"GOWORK=off"}, packages: []string{"./..."}}
+		if t == day {
+			r.kept = dir
+		}
+		outside = append(outside, r)
 	}
 	if len(inside) == 0 {
 		return [][]run{outside}, nil, nil
 	}
-	packages, err := list(inside)
+	packages, err := list(inside, t == day)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -128,9 +132,13 @@ func workspace() ([]string, error) {
 	return dirs, nil
 }
 
-// list returns the import paths that patterns match.
-func list(patterns []string) ([]string, error) {
-	cmd := exec.Command("go", append([]string{"list", "-e"}, patterns...)...)
+// list returns the import paths that patterns match, or of these the packages that have tests, or errors.
+func list(patterns []string, tested bool) ([]string, error) {
+	format := "{{.ImportPath}}"
+	if tested {
+		format = "{{if or .TestGoFiles .XTestGoFiles .Error}}{{.ImportPath}}{{end}}"
+	}
+	cmd := exec.Command("go", append([]string{"list", "-e", "-f", format}, patterns...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -47,6 +48,7 @@ var plain = map[string]string{
 	"checks/decisions":         "one goroutine calls both stores in turn; the crowds are in checks/redis and checks/faults",
 	"checks/browser":           "the server and the browser are other processes",
 	"checks/fleet":             "one goroutine searches a ledger; checks/hybrid starts the processes",
+	"checks/hybrid":            "the callers are other processes; package hybrid runs with the detector",
 	"checks/gateways":          "the gateways and sluice are other processes",
 	"checks/laws":              "one goroutine calls the store and the oracle in turn",
 	"checks/linearizable":      "most of the work is the checker of histories; the tests of memory find races",
@@ -179,6 +181,11 @@ var narrow = map[string][]string{
 // runsNarrow reports whether this machine runs programs of 32 bits without further ado.
 const runsNarrow = runtime.GOOS == "linux" && runtime.GOARCH == "amd64"
 
+// programs is the folder of test programs. The go command links a program only if the folder does not have it, or if its code has
+// changed. Without a folder, it links more than a hundred programs each time. The packages of a run must differ in the last
+// word of their import paths: the go command refuses two programs of the same name.
+const programs = ".cache/tests"
+
 // A run is one `go test` over some packages of one module or workspace.
 type run struct {
 	name     string
@@ -188,6 +195,7 @@ type run struct {
 	flags    []string
 	together int // how many packages may run, or compile, at once; 0: as many as there are processors
 	packages []string
+	kept     string // the folder of programs that keeps the linked test programs; "": they are not kept
 
 	used time.Duration // processor time, with the programs that the tests started
 }
@@ -238,15 +246,15 @@ func plan(packages []string, t tier, picked bool) (chains [][]run, last []run) {
 	if runsNarrow {
 		chain = append(chain, run{
 			name: "tests on 32 bits", packages: in(packages, narrow), flags: []string{"-run", names(narrow)},
-			env: []string{"GOARCH=386", "CGO_ENABLED=0"},
+			env: []string{"GOARCH=386", "CGO_ENABLED=0"}, kept: "386",
 		})
 	}
 	chain = append(chain, // the plain packages take longer
-		run{name: "lone tests", packages: in(packages, lone), flags: []string{"-run", names(lone)}},
-		run{name: "crowded tests", packages: in(packages, crowded), flags: []string{"-run", names(crowded)}, race: true},
+		run{name: "lone tests", packages: in(packages, lone), flags: []string{"-run", names(lone)}, kept: "lone"},
+		run{name: "crowded tests", packages: in(packages, crowded), flags: []string{"-run", names(crowded)}, race: true, kept: "race"},
 	)
 	last = []run{
-		{name: "timed tests", packages: in(packages, timed), flags: []string{"-run", names(timed)}, together: 1},
+		{name: "timed tests", packages: in(packages, timed), flags: []string{"-run", names(timed)}, together: 1, kept: "plain"},
 	}
 	return [][]run{used(chain...), used(second)}, used(last...)
 }
@@ -256,7 +264,7 @@ func atOnce() int { return max(2, runtime.GOMAXPROCS(0)) }
 
 // raced returns the run of the packages with the race detector.
 func raced(packages []string) run {
-	r := run{name: "with the race detector", race: true, together: atOnce()}
+	r := run{name: "with the race detector", race: true, together: atOnce(), kept: "race"}
 	for _, p := range packages {
 		if _, found := plain[room(p)]; !found {
 			r.packages = append(r.packages, p)
@@ -267,7 +275,7 @@ func raced(packages []string) run {
 
 // unraced returns the run of the plain packages.
 func unraced(packages []string) run {
-	r := run{name: "without the race detector", together: atOnce()}
+	r := run{name: "without the race detector", together: atOnce(), kept: "plain"}
 	for _, p := range packages {
 		if _, found := plain[room(p)]; found {
 			r.packages = append(r.packages, p)
@@ -364,6 +372,13 @@ func (r *run) test(flags []string, events io.Writer) error {
 	}
 	if r.together > 0 {
 		args = append(args, "-p", strconv.Itoa(r.together))
+	}
+	if r.kept != "" {
+		folder, err := filepath.Abs(filepath.Join(programs, r.kept))
+		if err != nil {
+			return err
+		}
+		args = append(args, "-o", folder+string(filepath.Separator))
 	}
 	args = slices.Concat(args, r.flags, flags, r.packages)
 	cmd := exec.Command("go", args...)
