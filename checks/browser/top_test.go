@@ -5,21 +5,24 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sluicehq/sluice/checks/process"
+	"github.com/sluicehq/sluice/checks/redistest"
 )
 
 // TestTopInATerminal runs sluice top in tmux: it follows the size of the terminal and the keyboard, and leaves the terminal as it
-// was.
+// was. It shows what another server of the store limits, with the keys, and that server's silence.
 func TestTopInATerminal(t *testing.T) {
 	tmux, err := process.Find("tmux", "tmux")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := server(t)
-	traffic(t, s)
+	r := redistest.Start(t)
+	s, busy := overRedis(t, r), overRedis(t, r)
+	traffic(t, busy)
 	socket := filepath.Join(t.TempDir(), "tmux")
 	run := func(args ...string) string {
 		t.Helper()
@@ -67,6 +70,16 @@ func TestTopInATerminal(t *testing.T) {
 	shows("all rules again", has("export  "))
 	run("send-keys", "k")
 	shows("keys", has("203.0.113.7", `"<script>`))
+	shows("what the candidate would do to keys", has("CANDIDATE", "freed", "(candidate frees"))
+	if err := busy.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	shows("the silent server", has("no answer for", "203.0.113.7"))
+	if err := busy.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	run("send-keys", "k")
+	shows("fingerprints again", func(lines []string) bool { return !has("203.0.113.7")(lines) })
 	run("send-keys", "q")
 	shows("the terminal as it was", func(lines []string) bool { return has("before")(lines) && !has("q quit")(lines) })
 }

@@ -136,15 +136,15 @@ func (s *state) word() string {
 	return word
 }
 
-// retryAfter describes when the next request would pass.
-func retryAfter(allowed bool, w *wire.Waits) string {
+// retryAfter describes when the next request would pass; write writes milliseconds.
+func retryAfter(allowed bool, w *wire.Waits, write func(int64) string) string {
 	switch {
 	case allowed:
 		return "now"
 	case w.RetryAfterMS == nil:
 		return "-"
 	default:
-		return millis(*w.RetryAfterMS)
+		return write(*w.RetryAfterMS)
 	}
 }
 
@@ -197,7 +197,7 @@ func (p *peeked) print(out io.Writer) error {
 		if l.Role != "enforced" {
 			word += " (" + printable(l.Role) + ")"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\n", l.left(), l.Capacity, retryAfter(l.Allowed, &l.Waits), l.fullIn(), printable(l.Limit), word)
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\n", l.left(), l.Capacity, retryAfter(l.Allowed, &l.Waits, millis), l.fullIn(), printable(l.Limit), word)
 	}
 	return w.Flush()
 }
@@ -388,12 +388,9 @@ func (l *keyList) print(out io.Writer) error {
 		k := &l.keys[i]
 		left, of, passes := "-", "-", "-"
 		if k.Now != nil {
-			left, of, passes = strconv.FormatInt(k.Now.Remaining, 10), strconv.FormatInt(k.Now.Capacity, 10), retryAfter(k.Now.Allowed, &k.Now.Waits)
+			left, of, passes = strconv.FormatInt(k.Now.Remaining, 10), strconv.FormatInt(k.Now.Capacity, 10), retryAfter(k.Now.Allowed, &k.Now.Waits, millis)
 		}
-		why := printable(k.Reason)
-		if k.Role != "enforced" {
-			why += " (" + printable(k.Role) + ")"
-		}
+		why := reason(k)
 		if k.Limit != k.Rule {
 			why += " by " + printable(k.Limit)
 		}
@@ -415,9 +412,19 @@ func (l *keyList) print(out io.Writer) error {
 	return w.Flush()
 }
 
+// reason describes why a key was denied, and what followed.
+func reason(k *wire.DeniedKey) string {
+	if k.Role != "enforced" {
+		return printable(k.Reason + " (" + k.Role + ")")
+	}
+	return printable(k.Reason)
+}
+
 // tried describes what the candidate of its rule would do to a key.
 func tried(t *wire.Trial) string {
 	switch {
+	case t == nil:
+		return "-"
 	case t.WouldDeny == 0:
 		return "freed"
 	case t.WouldDeny < t.Compared:

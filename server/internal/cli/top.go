@@ -37,8 +37,9 @@ func newTop() *cobra.Command {
 			"  h          the heaviest keys      a   this server only, or all of its Redis\n" +
 			"  q          quit                   p   pause\n\n" +
 			"Without a terminal, or with --once, print one second and exit. The numbers are of all servers that\n" +
-			"share the Redis of the server, or of the server only with --this. The admin listener has the same\n" +
-			"as a page, at /ui/.\n\n" + about,
+			"share the Redis of the server, or of the server only with --this. CANDIDATE is what the candidate of\n" +
+			"the rule would do to a key: free it, or deny 2 of 40 requests. The audit log notes which keys are\n" +
+			"shown. The admin listener has the same as a page, at /ui/.\n\n" + about,
 		Example: "  sluice top\n  sluice top login --once\n  sluice top --json | jq .keys",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -94,15 +95,28 @@ func (t *top) fetch(ctx context.Context) error {
 		}
 		t.view.words = &w
 	}
-	if t.view.unmasked {
-		var keys wire.Keys
-		if err := t.client.call(ctx, http.MethodGet, "/v1/keys?most=1000", nil, &keys); err != nil {
-			return err
-		}
-		t.view.show(keys.Keys)
+	for i := range f.Keys {
+		t.reveal(ctx, f.Keys[i].Rule, f.Keys[i].Digest)
+	}
+	for i := range f.Heavy {
+		t.reveal(ctx, f.Heavy[i].Rule, f.Heavy[i].Digest)
 	}
 	t.view.server = string(t.client.server)
 	return t.view.add(&f)
+}
+
+// reveal gets the values of a key once, if they are shown. The server finds a key that another server of the store denied there.
+func (t *top) reveal(ctx context.Context, rule, digest string) {
+	id := keyID(rule, digest)
+	if _, known := t.view.keys[id]; known || !t.view.unmasked {
+		return
+	}
+	var key keyedRule
+	if err := t.client.call(ctx, http.MethodPost, "/ui/reveal", map[string]string{"rule": rule, "digest": digest}, &key); err != nil {
+		t.view.keys[id], t.view.hidden = "", err.Error()
+		return
+	}
+	t.view.keys[id] = asciiKey(key.Key)
 }
 
 // settled fetches frames until all servers have answered, or for a few seconds.
@@ -130,7 +144,7 @@ func (t *top) print(ctx context.Context, out io.Writer) error {
 	if err := t.fetch(ctx); err != nil {
 		return err
 	}
-	width := 100
+	width := 120
 	if file, ok := out.(*os.File); ok {
 		if w, _, err := term.GetSize(int(file.Fd())); err == nil && w > 0 {
 			width = w

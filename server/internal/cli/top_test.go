@@ -20,7 +20,7 @@ var updateTop = flag.Bool("update-top", false, "write the screens of sluice top 
 // busy returns the view of a busy server, after so many frames.
 func busy(frames int) *topView {
 	v := &topView{server: "http://127.0.0.1:9090", words: &wire.Rules{Policy: 1}}
-	for name, state := range map[string]string{"login": "enforced", "per-user": "enforced", "search": "shadow", "export": "candidate"} {
+	for name, state := range map[string]string{"login": "enforced", "per-user": "candidate", "search": "shadow", "export": "candidate"} {
 		v.words.Rules = append(v.words.Rules, wire.RuleInWords{Rule: name, State: state})
 	}
 	wait := int64(119_000)
@@ -32,7 +32,7 @@ func busy(frames int) *topView {
 			Figures: []string{"allowed", "denied", "shadow_denied", "candidate_denied"},
 			Rules: []wire.LiveRule{
 				{Rule: "login", Totals: []uint64{10 * n, burst, 0, 0}, Pressure: 4.2},
-				{Rule: "per-user", Totals: []uint64{1000 * n, 3 * n, 0, 0}, Pressure: 0.61},
+				{Rule: "per-user", Totals: []uint64{1000 * n, 3 * n, 0, n}, Pressure: 0.61, Compared: 5, Freed: 3},
 				{Rule: "search", Totals: []uint64{20 * n, 0, 5 * n, 0}, Pressure: 1.25},
 				{Rule: "export", Totals: []uint64{7 * n, 0, 0, 6 * n}, Pressure: 0.1, Units: 7000 * n},
 				{Rule: "a-rule-whose-name-is-as-long-as-names-of-rules-can-be-or-so-it-seems"},
@@ -47,8 +47,10 @@ func busy(frames int) *topView {
 			Heavy: []wire.HeavyKey{{Rule: "per-user", Digest: "00000000000000dd", Requests: 768_000, Within: 28_000, FirstMS: 1000 * i}},
 			Keys: []wire.DeniedKey{
 				{Rule: "login", Digest: "00000000000000aa", Role: "enforced", Reason: "banned", Denials: burst, FirstMS: 1000 * i, Now: &wire.LeftNow{Capacity: 10, Waits: wire.Waits{RetryAfterMS: &wait}}},
-				{Rule: "per-user", Digest: "00000000000000bb", Role: "enforced", Reason: "limited", Denials: 3 * n, Error: 12, FirstMS: 7_300_000, Now: &wire.LeftNow{Allowed: true, Capacity: 1_000_000, Remaining: 99}},
+				{Rule: "per-user", Digest: "00000000000000bb", Role: "enforced", Reason: "limited", Denials: 3 * n, Error: 12, FirstMS: 7_300_000, Candidate: &wire.Trial{Compared: 40, WouldDeny: 12}, Now: &wire.LeftNow{Allowed: true, Capacity: 1_000_000, Remaining: 99}},
 				{Rule: "search", Digest: "00000000000000cc", Role: "shadow", Reason: "limited", Denials: 5 * n, FirstMS: 90_000},
+				{Rule: "per-user", Digest: "00000000000000dd", Role: "enforced", Reason: "limited", Denials: 7, FirstMS: 9000, Candidate: &wire.Trial{Compared: 7}},
+				{Rule: "per-user", Digest: "00000000000000ee", Role: "enforced", Reason: "limited", Denials: 7, FirstMS: 9000, Candidate: &wire.Trial{Compared: 7, WouldDeny: 8}},
 			},
 		}
 		f.Rules[4].Totals = make([]uint64, 4)
@@ -70,7 +72,7 @@ func drawn(lines []topLine) string {
 
 // The screens have the sizes of the terminal, and show the same in each size.
 func TestScreensOfTop(t *testing.T) {
-	for _, size := range [][2]int{{80, 24}, {200, 50}, {40, 8}, {100, 0}} {
+	for _, size := range [][2]int{{80, 24}, {200, 50}, {40, 8}, {120, 0}} {
 		v := busy(75)
 		v.selected = "search"
 		lines := v.lines(size[0], size[1])
@@ -132,8 +134,8 @@ func TestKeysOfTop(t *testing.T) {
 		}
 		var names []string
 		for _, r := range v.rules() {
-			if r.name != noRule && !strings.HasPrefix(r.name, "a-rule") {
-				names = append(names, r.name)
+			if r.Rule != noRule && !strings.HasPrefix(r.Rule, "a-rule") {
+				names = append(names, r.Rule)
 			}
 		}
 		if got := strings.Join(names, " "); step.want != "" && got != step.want || step.check != nil && !step.check() {
@@ -151,14 +153,14 @@ func TestKeysOfTop(t *testing.T) {
 func TestHostileKeysInTop(t *testing.T) {
 	v := busy(2)
 	v.unmasked = true
-	v.show([]wire.DeniedKey{{Rule: "login", Digest: "00000000000000aa", Key: []string{"\x1b[2J", "\u202e\u200b", "日"}}})
+	v.keys = map[string]string{keyID("login", "00000000000000aa"): asciiKey([]string{"\x1b[2J", "\u202e\u200b", "日"})}
 	hostile := "\x1b[2J\u202e"
 	f := v.last()
 	f.Keys[1].Rule, f.Keys[1].Digest, f.Keys[1].Reason, f.Keys[1].Role = hostile, hostile, hostile, hostile
 	f.Rules[0].Rule, f.Heavy[0].Rule, f.Heavy[0].Digest = hostile, hostile, hostile
 	f.Servers = []wire.Server{{Name: hostile, Admin: hostile, State: wire.ServerSilent}, {NotReady: hostile}, {Name: hostile, State: wire.ServerWaiting}}
-	f.ServersUnknown = hostile
-	heavy := screen(v.heavyLines(f, 200))
+	f.ServersUnknown, v.hidden = hostile, hostile
+	heavy := screen(v.heavyLines(200))
 	got := heavy + screen(v.lines(200, 30))
 	if strings.Contains(got, "\x1b[2J") || strings.ContainsAny(got, "\u202e\u200b") || strings.Contains(got, "日") || !strings.Contains(got, `\u202e`) {
 		t.Errorf("a hostile key is drawn as %q", got)

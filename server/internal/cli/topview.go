@@ -7,29 +7,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
-// The styles of lines.
-const (
-	plain    = "\x1b[0m"
-	bold     = "\x1b[1m"
-	faint    = "\x1b[2m"
-	red      = "\x1b[31m"
-	inverted = "\x1b[7m"
-)
-
-// topLine is a line of the screen.
-type topLine struct{ text, style string }
-
 // topView is what top shows. It has no terminal and no clock.
 type topView struct {
 	server  string
-	frames  []*wire.Live // of the last minute, the latest last
+	frames  []topFrame // of the last minute, the latest last
 	words   *wire.Rules
-	keys    map[string]string // the texts of keys, by rule and digest
+	keys    map[string]string // the texts of keys that the server revealed, by keyID; empty for a key that it does not reveal
+	hidden  string            // why a key is not revealed
 	trouble string
 
 	rule      string // whose keys are shown; empty for all
@@ -43,28 +31,32 @@ type topView struct {
 	alone     bool // the numbers are of the called server, and not of all servers
 }
 
-// topRule is a rule with its rates.
-type topRule struct {
-	name, state    string
-	demand, denied float64 // a second
-	units          float64 // a second
-	pressure       float64
-	total          uint64
-	minute         []float64 // denials of each second
-	shadow, tried  float64
+// topFrame is an answer of the server, and the numbers in it that grow, by their names.
+type topFrame struct {
+	*wire.Live
+
+	counts map[string]uint64
 }
 
-// topOrders are the orders of rules.
+// topRule is a rule with its rates, a second.
+type topRule struct {
+	wire.LiveRule
+
+	state                        string
+	demand, denied, units, would float64
+	total                        uint64    // denials
+	minute                       []float64 // denials of each second
+}
+
+// topOrders are the orders of rules: the rules with the greatest numbers come first.
 var topOrders = []struct {
-	name    string
-	compare func(a, b *topRule) int
+	name string
+	by   func(r *topRule) []float64
 }{
-	{"denials", func(a, b *topRule) int {
-		return cmp.Or(cmp.Compare(b.denied, a.denied), cmp.Compare(b.total, a.total), cmp.Compare(b.demand, a.demand))
-	}},
-	{"requests", func(a, b *topRule) int { return cmp.Compare(b.demand, a.demand) }},
-	{"pressure", func(a, b *topRule) int { return cmp.Compare(b.pressure, a.pressure) }},
-	{"name", func(*topRule, *topRule) int { return 0 }},
+	{"denials", func(r *topRule) []float64 { return []float64{r.denied, float64(r.total), r.demand} }},
+	{"requests", func(r *topRule) []float64 { return []float64{r.demand} }},
+	{"pressure", func(r *topRule) []float64 { return []float64{r.Pressure} }},
+	{"name", func(*topRule) []float64 { return nil }},
 }
 
 const (
@@ -74,34 +66,35 @@ const (
 	noRule    = "(none)" // the name of requests that no rule matched
 )
 
+// keyID identifies a key of a rule.
+func keyID(rule, digest string) string { return rule + "\x00" + digest }
+
 // add adds a frame.
-func (v *topView) add(f *wire.Live) error {
-	if len(v.frames) > 0 && (v.last().StartedMS != f.StartedMS || v.last().Counted != f.Counted) {
+func (v *topView) add(l *wire.Live) error {
+	if len(v.frames) > 0 && (v.last().StartedMS != l.StartedMS || v.last().Counted != l.Counted) {
 		v.frames = nil // the server has restarted, or other servers are added
 	}
-	for _, r := range f.Rules {
-		if len(r.Totals) != len(f.Figures) {
-			return fmt.Errorf("rule %.64q has %d figures, and %d are named; use the version of the server", r.Rule, len(r.Totals), len(f.Figures))
+	f := topFrame{l, map[string]uint64{}}
+	for _, r := range l.Rules {
+		if len(r.Totals) != len(l.Figures) {
+			return fmt.Errorf("rule %.64q has %d figures, and %d are named; use the version of the server", r.Rule, len(r.Totals), len(l.Figures))
 		}
+		for i, n := range r.Totals {
+			f.counts[l.Figures[i]+" "+r.Rule] = n
+			if l.Figures[i] != "candidate_denied" {
+				f.counts["demand "+r.Rule] += n
+			}
+		}
+		f.counts["units "+r.Rule] = r.Units
 	}
-	v.frames = append(v.frames, f)
-	if len(v.frames) > topFrames {
-		v.frames = v.frames[1:]
+	for i := range l.Keys {
+		f.counts[keyID(l.Keys[i].Rule, l.Keys[i].Digest)] = l.Keys[i].Denials
 	}
+	v.frames = append(v.frames[max(0, len(v.frames)+1-topFrames):], f)
 	return nil
 }
 
-func (v *topView) last() *wire.Live { return v.frames[len(v.frames)-1] }
-
-// show keeps the texts of keys.
-func (v *topView) show(keys []wire.DeniedKey) {
-	v.keys = map[string]string{}
-	for i := range keys {
-		if k := &keys[i]; k.Key != nil {
-			v.keys[k.Rule+"\x00"+k.Digest] = asciiKey(k.Key)
-		}
-	}
-}
+func (v *topView) last() *topFrame { return &v.frames[len(v.frames)-1] }
 
 // asciiKey writes the values of a key, so that no character moves the cursor, is wider than it seems, or turns the text.
 func asciiKey(values []string) string {
@@ -114,8 +107,19 @@ func asciiKey(values []string) string {
 	return cmp.Or(strings.Join(words, " "), "everybody")
 }
 
+// key returns the text of a key, or its fingerprint.
+func (v *topView) key(rule, digest string) string {
+	if text := v.keys[keyID(rule, digest)]; text != "" && v.unmasked {
+		return text
+	}
+	return printable(digest)
+}
+
 // press changes the view by a key, and reports whether top goes on.
 func (v *topView) press(key string) bool {
+	if key == "\x03" {
+		return false
+	}
 	if v.filtering {
 		switch {
 		case key == "\r" || key == "esc":
@@ -125,15 +129,16 @@ func (v *topView) press(key string) bool {
 			}
 		case key == "\x7f" || key == "\b":
 			v.filter = v.filter[:max(0, len(v.filter)-1)]
-		case key == "\x03":
-			return false
 		case len(key) == 1 && key >= " ":
 			v.filter += key
 		}
 		return true
 	}
+	if flag := map[string]*bool{"k": &v.unmasked, "h": &v.heavy, "a": &v.alone, "p": &v.paused, " ": &v.paused}[key]; flag != nil {
+		*flag = !*flag
+	}
 	switch key {
-	case "q", "\x03", "\x04":
+	case "q", "\x04":
 		return false
 	case "up", "down":
 		v.move(key == "down")
@@ -146,13 +151,7 @@ func (v *topView) press(key string) bool {
 	case "/":
 		v.filter, v.filtering = "", true
 	case "k":
-		v.unmasked = !v.unmasked
-	case "h":
-		v.heavy = !v.heavy
-	case "a":
-		v.alone = !v.alone
-	case "p", " ":
-		v.paused = !v.paused
+		v.keys, v.hidden = map[string]string{}, ""
 	}
 	return true
 }
@@ -160,96 +159,54 @@ func (v *topView) press(key string) bool {
 // move selects the next rule, or the one before.
 func (v *topView) move(down bool) {
 	rules := v.rules()
-	i := slices.IndexFunc(rules, func(r topRule) bool { return r.name == v.selected })
-	switch {
-	case len(rules) == 0:
+	if len(rules) == 0 {
 		return
-	case i < 0:
-		i = 0
-	case down:
-		i = min(i+1, len(rules)-1)
-	default:
-		i = max(i-1, 0)
 	}
-	v.selected = rules[i].name
+	i := slices.IndexFunc(rules, func(r topRule) bool { return r.Rule == v.selected })
+	switch {
+	case down:
+		i++
+	case i > 0:
+		i--
+	}
+	v.selected = rules[min(max(i, 0), len(rules)-1)].Rule
 }
 
 // per returns the growth of a number in a second, over the latest frames.
-func (v *topView) per(read func(*wire.Live) (uint64, bool)) float64 {
+func (v *topView) per(name string) float64 {
 	last := v.last()
-	to, _ := read(last)
+	to := last.counts[name]
 	for _, first := range v.frames[max(0, len(v.frames)-1-topRecent):] {
-		from, known := read(first)
-		if known && to >= from && last.AtMS > first.AtMS {
+		if from, known := first.counts[name]; known && to >= from && last.AtMS > first.AtMS {
 			return float64(to-from) / float64(last.AtMS-first.AtMS) * 1000
 		}
 	}
 	return 0
 }
 
-// sum returns a reader of the requests of a rule, of some outcomes.
-func sum(rule string, wanted func(figure string) bool) func(*wire.Live) (uint64, bool) {
-	return func(f *wire.Live) (n uint64, known bool) {
-		for i := range f.Rules {
-			if f.Rules[i].Rule != rule {
-				continue
-			}
-			for j, count := range f.Rules[i].Totals {
-				if wanted(f.Figures[j]) {
-					n += count
-				}
-			}
-			return n, true
-		}
-		return 0, false
-	}
-}
-
-// unitsOf returns a reader of the units that requests of a rule wanted.
-func unitsOf(rule string) func(*wire.Live) (uint64, bool) {
-	return func(f *wire.Live) (uint64, bool) {
-		for i := range f.Rules {
-			if f.Rules[i].Rule == rule {
-				return f.Rules[i].Units, true
-			}
-		}
-		return 0, false
-	}
-}
-
-// only wants one figure.
-func only(name string) func(string) bool { return func(figure string) bool { return figure == name } }
-
 // rules returns the rules of the view, in their order.
 func (v *topView) rules() (rules []topRule) {
-	f := v.last()
-	for i := range f.Rules {
-		l := &f.Rules[i]
+	for _, l := range v.last().Rules {
 		if !strings.Contains(l.Rule, v.filter) {
 			continue
 		}
-		denied := sum(l.Rule, only("denied"))
+		denied := "denied " + l.Rule
 		r := topRule{
-			name: l.Rule, state: "-", pressure: l.Pressure, denied: v.per(denied),
-			demand: v.per(sum(l.Rule, func(figure string) bool { return figure != "candidate_denied" })),
-			units:  v.per(unitsOf(l.Rule)),
-			shadow: v.per(sum(l.Rule, only("shadow_denied"))), tried: v.per(sum(l.Rule, only("candidate_denied"))),
+			LiveRule: l, state: "-", demand: v.per("demand " + l.Rule), denied: v.per(denied), units: v.per("units " + l.Rule),
+			would: v.per("shadow_denied "+l.Rule) + v.per("candidate_denied "+l.Rule), total: v.last().counts[denied],
 		}
-		r.total, _ = denied(f)
 		for i := 1; i < len(v.frames); i++ {
-			from, _ := denied(v.frames[i-1])
-			to, _ := denied(v.frames[i])
+			from, to := v.frames[i-1].counts[denied], v.frames[i].counts[denied]
 			r.minute = append(r.minute, float64(max(to, from)-from))
 		}
-		for i := range v.words.Rules {
-			if w := &v.words.Rules[i]; w.Rule == l.Rule {
-				r.state = w.State
-			}
+		if i := slices.IndexFunc(v.words.Rules, func(w wire.RuleInWords) bool { return w.Rule == l.Rule }); i >= 0 {
+			r.state = v.words.Rules[i].State
 		}
 		rules = append(rules, r)
 	}
 	slices.SortStableFunc(rules, func(a, b topRule) int {
-		return cmp.Or(topOrders[v.order].compare(&a, &b), strings.Compare(a.name, b.name))
+		by := topOrders[v.order].by
+		return cmp.Or(slices.Compare(by(&b), by(&a)), strings.Compare(a.Rule, b.Rule))
 	})
 	return rules
 }
@@ -265,28 +222,22 @@ func (v *topView) lines(width, height int) []topLine {
 		state = "paused"
 	}
 	all := []topLine{
-		{fmt.Sprintf("sluice top  %s%s  %s, up %s  %s", v.server, servers(f), f.Version, short(f.AtMS-f.StartedMS), state), bold},
-		v.answer(f, rules),
+		{fmt.Sprintf("sluice top  %s%s  %s, up %s  %s", v.server, servers(f.Live), f.Version, short(f.AtMS-f.StartedMS), state), bold},
+		v.answer(rules),
 		{},
 	}
-	for _, n := range f.Notes {
-		if n != "store: ok" {
-			all = append(all, topLine{printable(n), red})
-		}
-	}
-	all = append(all, serverLines(f)...)
-	ruleLines, keyLines := v.ruleLines(rules, width), v.keyLines(f, width)
-	switch heavy := v.heavyLines(f, width); {
+	all = append(all, v.notes(f.Live)...)
+	ruleLines, keyLines := v.ruleLines(rules, width), v.keyLines(width)
+	switch {
 	case height == 0:
-		keyLines = append(append(keyLines, topLine{}), heavy...)
+		keyLines = append(append(keyLines, topLine{}), v.heavyLines(width)...)
 	case v.heavy:
-		keyLines = heavy
+		keyLines = v.heavyLines(width)
 	}
 	if height > 0 {
 		room := height - len(all) - 2 // an empty line, and the last line
-		most := max(room-len(keyLines), (room+1)/2, 2)
-		ruleLines = cut(ruleLines, most, func(l topLine) bool { return l.style == inverted })
-		keyLines = cut(keyLines, max(0, room-len(ruleLines)), func(topLine) bool { return false })
+		ruleLines = cut(ruleLines, max(room-len(keyLines), (room+1)/2, 2))
+		keyLines = cut(keyLines, room-len(ruleLines))
 	}
 	all = append(append(append(all, ruleLines...), topLine{}), keyLines...)
 	if height > 0 {
@@ -324,48 +275,63 @@ func servers(f *wire.Live) string {
 	}
 }
 
-// serverLines returns what is wrong with other servers.
-func serverLines(f *wire.Live) (lines []topLine) {
+// notes returns what is wrong with the servers.
+func (v *topView) notes(f *wire.Live) (lines []topLine) {
+	add := func(style, text string) { lines = append(lines, topLine{printable(text), style}) }
+	for _, n := range f.Notes {
+		if n != "store: ok" {
+			add(red, n)
+		}
+	}
 	if f.ServersUnknown != "" {
-		lines = append(lines, topLine{"the other servers are not known now: " + printable(f.ServersUnknown), red})
+		add(red, "the other servers are not known now: "+f.ServersUnknown)
 	}
 	for i := range f.Servers {
 		s := &f.Servers[i]
-		name := printable(s.Name + " " + s.Admin)
+		name := s.Name + " " + s.Admin
 		switch {
 		case s.State == wire.ServerSilent:
-			lines = append(lines, topLine{fmt.Sprintf("%s: no answer for %s", name, short(s.SeenMS)), red})
+			add(red, fmt.Sprintf("%s: no answer for %s", name, short(s.SeenMS)))
 		case s.State == wire.ServerWaiting:
-			lines = append(lines, topLine{name + ": waiting for its answer", faint})
+			add(faint, name+": waiting for its answer")
 		case s.NotReady != "":
-			lines = append(lines, topLine{name + ": not ready: " + printable(s.NotReady), red})
+			add(red, name+": not ready: "+s.NotReady)
 		case s.OtherRules:
-			lines = append(lines, topLine{name + ": it has other rules", red})
+			add(red, name+": it has other rules")
 		}
+	}
+	if v.unmasked && v.hidden != "" {
+		add(faint, "some keys stay fingerprints: "+v.hidden)
 	}
 	return lines
 }
 
+// mostTexts bounds the rules that the second line names.
+const mostTexts = 3
+
 // answer returns the line that names the limited rules and keys.
-func (v *topView) answer(f *wire.Live, rules []topRule) topLine {
+func (v *topView) answer(rules []topRule) topLine {
 	if v.trouble != "" {
 		return topLine{printable(v.trouble), red}
 	}
-	if f.NotReady != "" {
-		return topLine{"not ready: " + printable(f.NotReady), red}
+	if n := v.last().NotReady; n != "" {
+		return topLine{"not ready: " + printable(n), red}
 	}
-	var texts []string
+	var texts, others []string
 	for i := range rules {
-		if r := &rules[i]; r.denied > 0 {
-			texts = append(texts, fmt.Sprintf("%s refuses %s/s, %s", title(r.name), rate(r.denied), share(r)))
+		r := &rules[i]
+		trial := ""
+		if r.Compared > 0 {
+			trial = fmt.Sprintf(" (candidate frees %d of %d keys)", r.Freed, r.Compared)
+		}
+		if r.denied > 0 {
+			texts = append(texts, fmt.Sprintf("%s refuses %s/s, %s%s", title(r.Rule), rate(r.denied), share(r), trial))
+		}
+		if r.would > 0 {
+			others = append(others, fmt.Sprintf("%s would refuse %s/s", title(r.Rule), rate(r.would)))
 		}
 	}
-	for i := range rules {
-		if r := &rules[i]; r.shadow > 0 || r.tried > 0 {
-			texts = append(texts, fmt.Sprintf("%s would refuse %s/s", title(r.name), rate(r.shadow+r.tried)))
-		}
-	}
-	switch {
+	switch texts = append(texts, others...); {
 	case len(v.frames) < 2:
 		return topLine{"measuring", ""}
 	case len(texts) == 0:
@@ -377,210 +343,101 @@ func (v *topView) answer(f *wire.Live, rules []topRule) topLine {
 	return topLine{strings.Join(texts, "; "), red}
 }
 
-// mostTexts bounds the rules that this line names.
-const mostTexts = 3
-
 // ruleLines returns the table of rules.
 func (v *topView) ruleLines(rules []topRule, width int) []topLine {
-	const fixed = 51 // the columns beside the name and the sparkline
+	const fixed = 49 // the columns beside the name and the sparkline
 	name := min(max(12, width-fixed-20), 40)
-	inUnits := width >= 110 && slices.ContainsFunc(rules, func(r topRule) bool { return unitsDiffer(&r) })
-	format, spark := fmt.Sprintf("%%-%ds  %%-9s %%9s %%9s %%6s %%8s%%10s  %%s", name), width-name-fixed
-	head := ""
-	if inUnits {
-		head, spark = "UNITS", spark-10
-	} else {
-		format = strings.Replace(format, "%10s", "%s", 1)
+	spark, units := width-name-fixed, 0
+	if width >= 110 && slices.ContainsFunc(rules, func(r topRule) bool { return unitsDiffer(&r) }) {
+		units, spark = 9, spark-10
 	}
-	lines := []topLine{{fmt.Sprintf(format, "RULE", "STATE", "REQUESTS", "DENIED", "SHARE", "PRESSURE", head, "DENIED, LAST MINUTE"), bold}}
-	for i := range rules {
-		r := &rules[i]
-		pressure := asPercent(r.pressure)
-		if r.name == noRule {
-			pressure = "-"
-		}
-		units := ""
-		if inUnits && unitsDiffer(r) {
-			units = compact(int64(r.units)) + "/s"
-		}
-		l := topLine{text: fmt.Sprintf(format, fit(title(r.name), name), r.state, rate(r.demand)+"/s", rate(r.denied)+"/s", share(r), pressure, units,
-			sparkline(r.minute, min(60, spark)))}
+	return table([]topColumn[topRule]{
+		{"RULE", -name, func(r *topRule) string { return title(r.Rule) }},
+		{"STATE", -9, func(r *topRule) string { return r.state }},
+		{"REQUESTS", 9, func(r *topRule) string { return rate(r.demand) + "/s" }},
+		{"DENIED", 9, func(r *topRule) string { return rate(r.denied) + "/s" }},
+		{"SHARE", 6, share},
+		{"PRESSURE", 8, func(r *topRule) string {
+			if r.Rule == noRule {
+				return "-"
+			}
+			return asPercent(r.Pressure)
+		}},
+		{"UNITS", units, func(r *topRule) string {
+			if !unitsDiffer(r) {
+				return ""
+			}
+			return compact(int64(r.units)) + "/s"
+		}},
+		{"LAST MINUTE", -max(spark, 1), func(r *topRule) string { return sparkline(r.minute, min(60, spark)) }},
+	}, rules, func(r *topRule) string {
 		switch {
-		case r.name == v.selected:
-			l.style = inverted
+		case r.Rule == v.selected:
+			return inverted
 		case r.denied > 0:
-			l.style = red
+			return red
 		}
-		lines = append(lines, l)
-	}
-	return lines
+		return ""
+	})
 }
 
 // unitsDiffer reports whether the requests of a rule do not all cost one unit.
 func unitsDiffer(r *topRule) bool { return r.units > 0 && math.Abs(r.units-r.demand) > r.demand/50 }
 
 // heavyLines returns the table of the keys with the most requests that pass.
-func (v *topView) heavyLines(f *wire.Live, width int) []topLine {
-	const format = "%-16s %-20s %22s %6s"
-	lines := []topLine{{fmt.Sprintf(format, "HEAVIEST KEY", "RULE", fmt.Sprintf("1 IN %d COUNTED", f.Sampled), "SINCE"), bold}}
-	for i := range f.Heavy {
-		k := &f.Heavy[i]
-		text := v.keys[k.Rule+"\x00"+k.Digest]
-		if text == "" || !v.unmasked {
-			text = printable(k.Digest)
-		}
-		lines = append(lines, topLine{text: fmt.Sprintf(format, fit(text, 16), fit(printable(k.Rule), 20), fmt.Sprintf("%d±%d", k.Requests, k.Within), short(k.FirstMS))})
-	}
+func (v *topView) heavyLines(width int) []topLine {
+	f := v.last()
 	if len(f.Heavy) == 0 {
-		lines[0] = topLine{fmt.Sprintf("too few requests to estimate the heaviest keys: of allowed ones, one in %d is counted", f.Sampled), faint}
+		return []topLine{{fmt.Sprintf("too few requests to estimate the heaviest keys: of allowed ones, one in %d is counted", f.Sampled), faint}}
 	}
-	return lines
+	return table([]topColumn[wire.HeavyKey]{
+		{"HEAVIEST KEY", -min(40, max(16, width-52)), func(k *wire.HeavyKey) string { return v.key(k.Rule, k.Digest) }},
+		{"RULE", -20, func(k *wire.HeavyKey) string { return printable(k.Rule) }},
+		{fmt.Sprintf("1 IN %d COUNTED", f.Sampled), 22, func(k *wire.HeavyKey) string { return fmt.Sprintf("%d±%d", k.Requests, k.Within) }},
+		{"SINCE", 6, func(k *wire.HeavyKey) string { return short(k.FirstMS) }},
+	}, f.Heavy, func(*wire.HeavyKey) string { return "" })
 }
 
 // keyLines returns the table of keys.
-func (v *topView) keyLines(f *wire.Live, width int) []topLine {
-	key, rule, why, left := 16, min(20, max(12, width-68)), 9, 9
-	if width >= 100 {
-		key, why, left = min(40, width-rule-63), 16, 13
+func (v *topView) keyLines(width int) []topLine {
+	keys := v.last().Keys
+	if len(keys) == 0 {
+		return []topLine{{"no key was denied in this half hour", faint}}
 	}
-	format := fmt.Sprintf("%%-%ds %%-%ds %%8s %%7s %%5s %%-%ds %%%ds %%7s", key, rule, why, left)
-	lines := []topLine{{fmt.Sprintf(format, "KEY", "RULE", "DENIED", "NOW", "SINCE", "WHY", "LEFT", "PASSES"), bold}}
-	for i := range f.Keys {
-		k := &f.Keys[i]
-		remains, passes := "-", "-"
-		if n := k.Now; n != nil {
-			remains, passes = compact(n.Remaining)+" of "+compact(n.Capacity), "now"
-			switch {
-			case n.Allowed:
-			case n.RetryAfterMS == nil:
-				passes = "never"
-			default:
-				passes = short(*n.RetryAfterMS)
+	key, rule, why, left, candidate := 16, min(20, max(12, width-68)), 9, 9, 0
+	if slices.ContainsFunc(keys, func(k wire.DeniedKey) bool { return k.Candidate != nil }) {
+		candidate = 9
+	}
+	if width >= 100+candidate {
+		key, why, left = min(40, width-64-rule-candidate), 16, 13
+	} else if candidate > 0 {
+		why = 0 // there is no room for both
+	}
+	now := func(k *wire.DeniedKey) float64 { return v.per(keyID(k.Rule, k.Digest)) }
+	return table([]topColumn[wire.DeniedKey]{
+		{"KEY", -key, func(k *wire.DeniedKey) string { return v.key(k.Rule, k.Digest) }},
+		{"RULE", -rule, func(k *wire.DeniedKey) string { return printable(k.Rule) }},
+		{"DENIED", 8, denials},
+		{"NOW", 7, func(k *wire.DeniedKey) string { return rate(now(k)) + "/s" }},
+		{"SINCE", 5, func(k *wire.DeniedKey) string { return short(k.FirstMS) }},
+		{"WHY", -why, reason},
+		{"CANDIDATE", -candidate, func(k *wire.DeniedKey) string { return tried(k.Candidate) }},
+		{"LEFT", left, func(k *wire.DeniedKey) string {
+			if k.Now == nil {
+				return "-"
 			}
-		}
-		reason := printable(k.Reason)
-		if k.Role != "enforced" {
-			reason += ", " + printable(k.Role)
-		}
-		id := k.Rule + "\x00" + k.Digest
-		text := v.keys[id]
-		if text == "" || !v.unmasked {
-			text = printable(k.Digest)
-		}
-		speed := v.per(func(f *wire.Live) (uint64, bool) {
-			for i := range f.Keys {
-				if k := &f.Keys[i]; k.Rule+"\x00"+k.Digest == id {
-					return k.Denials, true
-				}
+			return compact(k.Now.Remaining) + " of " + compact(k.Now.Capacity)
+		}},
+		{"PASSES", 7, func(k *wire.DeniedKey) string {
+			if k.Now == nil {
+				return "-"
 			}
-			return 0, false
-		})
-		l := topLine{text: fmt.Sprintf(format, fit(text, key), fit(printable(k.Rule), rule), denials(k), rate(speed)+"/s", short(k.FirstMS), fit(reason, why), remains, passes)}
-		if speed > 0 {
-			l.style = red
+			return retryAfter(k.Now.Allowed, &k.Now.Waits, short)
+		}},
+	}, keys, func(k *wire.DeniedKey) string {
+		if now(k) > 0 {
+			return red
 		}
-		lines = append(lines, l)
-	}
-	if len(f.Keys) == 0 {
-		lines[0] = topLine{"no key was denied in this half hour", faint}
-	}
-	return lines
-}
-
-// cut keeps the head of a table and so many lines that it has most lines, with the wanted one.
-func cut(lines []topLine, most int, wanted func(topLine) bool) []topLine {
-	if len(lines) <= most || most < 1 {
-		return lines[:min(len(lines), max(0, most))]
-	}
-	from := 1
-	if at := slices.IndexFunc(lines, wanted); at >= most {
-		from = at - most + 2
-	}
-	return append(lines[:1:1], lines[from:from+most-1]...)
-}
-
-// fit shortens a text to a width.
-func fit(text string, width int) string {
-	if r := []rune(text); len(r) > width {
-		if width < 1 {
-			return ""
-		}
-		return string(r[:width-1]) + "…"
-	}
-	return text
-}
-
-// compact writes a number with few digits.
-func compact(n int64) string {
-	switch {
-	case n >= 1_000_000_000:
-		return fmt.Sprintf("%dG", n/1_000_000_000)
-	case n >= 1_000_000:
-		return fmt.Sprintf("%dM", n/1_000_000)
-	case n >= 10_000:
-		return fmt.Sprintf("%dk", n/1000)
-	default:
-		return strconv.FormatInt(n, 10)
-	}
-}
-
-func title(rule string) string {
-	if rule == noRule {
-		return "no rule"
-	}
-	return printable(rule)
-}
-
-// rate writes a number of requests a second.
-func rate(n float64) string {
-	if n > 0 && n < 10 {
-		return strconv.FormatFloat(n, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(n, 'f', 0, 64)
-}
-
-func share(r *topRule) string {
-	if r.demand == 0 {
-		return "-"
-	}
-	if r.denied > 0 && r.denied < r.demand/100 {
-		return "<1%"
-	}
-	return asPercent(r.denied / r.demand)
-}
-
-func asPercent(part float64) string { return strconv.FormatFloat(100*part, 'f', 0, 64) + "%" }
-
-// short writes milliseconds in one unit, and a wait not shorter than it is.
-func short(ms int64) string {
-	switch d := time.Duration(ms) * time.Millisecond; {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", (ms+999)/1000)
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm", int64(d.Round(time.Minute).Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", int64(d.Round(time.Hour).Hours()))
-	default:
-		return fmt.Sprintf("%dd", int64(d.Hours()/24))
-	}
-}
-
-// sparkline draws the last values, the greatest as a full block.
-func sparkline(values []float64, width int) string {
-	if len(values) > width {
-		values = values[len(values)-max(0, width):]
-	}
-	most := 0.0
-	for _, n := range values {
-		most = max(most, n)
-	}
-	blocks := []rune(" ▁▂▃▄▅▆▇█")
-	line := make([]rune, len(values))
-	for i, n := range values {
-		line[i] = blocks[0]
-		if n > 0 {
-			line[i] = blocks[max(1, int(n/most*float64(len(blocks)-1)))]
-		}
-	}
-	return strings.TrimRight(string(line), " ")
+		return ""
+	})
 }
