@@ -35,6 +35,8 @@ type Record struct {
 type RecordMark struct {
 	epoch string
 	last  int64
+	// began is the last change when the program began to read from the zero mark. It has not read records as they were before.
+	began int64
 }
 
 // RecordPage is a part of the changes of records.
@@ -126,7 +128,7 @@ func (r *Records) RecordsSince(ctx context.Context, m RecordMark, most int) (pag
 		return page, err
 	}
 	words := strings.Fields(reply)
-	if len(words) < 5 || len(words)%2 != 1 {
+	if len(words) < 6 || len(words)%2 != 0 {
 		return page, errRecords
 	}
 	page.Again, page.More = words[1] == "1", words[3] == "1"
@@ -137,17 +139,21 @@ func (r *Records) RecordsSince(ctx context.Context, m RecordMark, most int) (pag
 	if err != nil {
 		return page, errRecords
 	}
-	page.Next.epoch = words[0]
-	if words = words[5:]; len(words) == 0 {
-		return page, nil
-	}
-	keys, ages := make([]string, len(words)/2), make([]time.Duration, len(words)/2)
-	for i := range keys {
-		at, err := strconv.ParseInt(words[2*i+1], 10, 64)
-		if err != nil {
+	page.Next.epoch, page.Next.began = words[0], m.began
+	if m.last == 0 || page.Again {
+		if page.Next.began, err = strconv.ParseInt(words[5], 10, 64); err != nil {
 			return page, errRecords
 		}
-		keys[i], ages[i] = r.stem+"r:"+words[2*i], time.Duration(max(0, now-at))*time.Microsecond
+	}
+	if words = words[6:]; len(words) == 0 {
+		return page, nil
+	}
+	keys, changed := make([]string, len(words)/2), make([]int64, len(words)/2)
+	for i := range keys {
+		if changed[i], err = strconv.ParseInt(words[2*i+1], 10, 64); err != nil {
+			return page, errRecords
+		}
+		keys[i] = r.stem + "r:" + words[2*i]
 	}
 	texts, err := r.recordTexts(ctx, keys)
 	if err != nil {
@@ -155,13 +161,13 @@ func (r *Records) RecordsSince(ctx context.Context, m RecordMark, most int) (pag
 	}
 	for i, text := range texts {
 		switch one, ok := readRecord(text); {
-		case text == "" && m.last > 0:
-			page.Again = true // it has ended, or its removal is forgotten
+		case text == "" && changed[i] > page.Next.began:
+			page.Again = true // it has ended, or its removal is forgotten, and the program may have read it before
 		case text == "":
 		case !ok:
 			return page, errRecords
 		default:
-			one.Age = ages[i]
+			one.Age = time.Duration(max(0, now-changed[i])) * time.Microsecond
 			page.Records = append(page.Records, one)
 		}
 	}

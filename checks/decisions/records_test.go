@@ -220,6 +220,42 @@ func TestRecordsEnd(t *testing.T) {
 	}
 }
 
+// TestRecordsAreReadPastEndedOnes: a program that begins to read gets all records, once, although records on later pages have ended and
+// nobody has put one since.
+func TestRecordsAreReadPastEndedOnes(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	server := redistest.Start(t)
+	s, err := redisstore.New(adapters.Rueidis.Dial(t, adapters.ToSocket(server)), redisstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := s.Records("records")
+	early := follower{store: store, known: map[string]string{}}
+	for _, r := range []redisstore.Record{{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: "ends", For: 10 * time.Millisecond}, {Name: "d"}} {
+		if _, err := store.PutRecords(ctx, []redisstore.Record{r}); err != nil {
+			t.Fatal(err)
+		}
+		if r.Name == "b" {
+			if err := early.follow(ctx, 2); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for n := int64(0); n != 7; { // four records, the meta text, the log, and the ends
+		if n, err = server.Int(ctx, "DBSIZE"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	late := follower{store: store, known: map[string]string{}}
+	for name, f := range map[string]*follower{"begins after the end": &late, "began before it": &early} {
+		err := f.follow(ctx, 2)
+		if got := fmt.Sprint(f.known); err != nil || got != "map[a: b: c: d:]" || f.repeats > 1 || f == &late && f.repeats > 0 {
+			t.Errorf("a program that %s has read %s, all %d times again, with the error %v; want all four", name, got, f.repeats, err)
+		}
+	}
+}
+
 // TestRecordsOfSpaces: records of one space are not in another one, and their ages are by the clock of the server.
 func TestRecordsOfSpaces(t *testing.T) {
 	server := redistest.Start(t)
