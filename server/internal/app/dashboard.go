@@ -140,14 +140,9 @@ func (a *App) keyOf(ctx context.Context, rule, digest string) []string {
 	p := e.decider.Policy()
 	const all = 1 << 20
 	keys, _ := e.decisions.DeniedKeys(p, rule, all, false)
-	for i := range keys {
-		if keys[i].Digest == digest {
-			return keys[i].Key
-		}
-	}
 	_, allowed := e.decisions.Summarize(p, rule, fleet.MostKeys)
-	for i := range allowed.Keys {
-		if k := &allowed.Keys[i]; k.Digest == digest {
+	for _, k := range slices.Concat(keys, allowed.Keys) {
+		if k.Digest == digest {
 			return k.Key
 		}
 	}

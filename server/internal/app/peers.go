@@ -33,9 +33,8 @@ const (
 	queryLive = "live"
 	queryHour = "hour" // as the span
 	queryDay  = "day"
+	// queryKeys is about keys that were denied, and the values of keys unless Redis must not have them.
 	queryKeys = "keys"
-	// queryDenied is about keys that were denied, with their values unless Redis must not have them.
-	queryDenied = "denied"
 )
 
 // answer answers a question of another server; nil if it cannot. A rule that only the other server has did nothing here.
@@ -47,12 +46,7 @@ func (a *App) answer(ctx context.Context, question string) []byte {
 		answer = a.shared(ctx, rule)
 	case queryHour, queryDay:
 		answer = a.engine.decisions.HistoryOf(rule, kind)
-	case queryDenied:
-		answer = a.deniedHere(ctx, rule, true)
 	case queryKeys:
-		if a.engine.store.KeySecret() != nil {
-			return nil // Redis must not have keys of clients
-		}
 		answer = a.sharedKeys(ctx, rule)
 	default:
 		return nil
@@ -67,7 +61,8 @@ func (a *App) answer(ctx context.Context, question string) []byte {
 // shared returns what this server does, for others.
 func (a *App) shared(ctx context.Context, rule string) *fleet.Part {
 	s := &fleet.Part{Live: *a.live(ctx, rule), Share: share(a), RulesSum: a.rulesSum()}
-	s.Denied, s.Allowed, _ = a.tables(rule)
+	t := a.tables(rule)
+	s.Denied, s.Allowed = t.Denied, t.Allowed
 	now := map[string]*wire.LeftNow{}
 	for i := range s.Keys {
 		now[listed(s.Keys[i].Rule, s.Keys[i].Digest)] = s.Keys[i].Now
@@ -81,22 +76,39 @@ func (a *App) shared(ctx context.Context, rule string) *fleet.Part {
 	return s
 }
 
-// tables returns the counted keys of this server without their values, and the values by rule and fingerprint.
-func (a *App) tables(rule string) (denied, allowed fleet.Table, values map[string][]string) {
-	values = map[string][]string{}
+// keyTables are the counted keys of a server.
+type keyTables struct {
+	Denied, Allowed fleet.Table
+	// Values are the values of keys, by rule and fingerprint.
+	Values map[string][]string
+}
+
+// tables returns the counted keys of this server.
+func (a *App) tables(rule string) *keyTables {
+	t := &keyTables{Values: map[string][]string{}}
 	table := func(s observe.Summary) fleet.Table {
-		t := fleet.Table{Keys: make([]fleet.Key, len(s.Keys)), Missed: s.Missed}
+		f := fleet.Table{Keys: make([]fleet.Key, len(s.Keys)), Missed: s.Missed}
 		for i := range s.Keys {
 			k := &s.Keys[i]
-			if t.Keys[i] = (fleet.Key{DeniedKey: *k, ID: a.sharedID(k)}); k.Key != nil {
-				values[listed(k.Rule, k.Digest)] = k.Key
+			if f.Keys[i] = (fleet.Key{DeniedKey: *k, ID: a.sharedID(k)}); k.Key != nil {
+				t.Values[listed(k.Rule, k.Digest)] = k.Key
 			}
-			t.Keys[i].Key = nil
+			f.Keys[i].Key = nil
 		}
-		return t
+		return f
 	}
 	d, w := a.engine.decisions.Summarize(a.engine.decider.Policy(), rule, fleet.MostKeys)
-	return table(d), table(w), values
+	t.Denied, t.Allowed = table(d), table(w)
+	return t
+}
+
+// shown returns the keys that were denied, with their values.
+func (t *keyTables) shown() *fleet.Table {
+	for i := range t.Denied.Keys {
+		k := &t.Denied.Keys[i]
+		k.Key = t.Values[listed(k.Rule, k.Digest)]
+	}
+	return &t.Denied
 }
 
 // listed names a key in lists of keys: by its rule and its fingerprint.
@@ -149,16 +161,25 @@ func (a *App) allHistory(ctx context.Context, rule, span string) *wire.History {
 	return h
 }
 
-// sharedKeys returns the values of the keys of a rule that this server lists, by rule and fingerprint.
-func (a *App) sharedKeys(ctx context.Context, rule string) map[string][]string {
-	_, _, values := a.tables(rule)
-	latest, _ := a.engine.decisions.DeniedKeys(a.engine.decider.Policy(), rule, mostLiveKeys, false)
-	for i := range latest {
-		if k := &latest[i]; k.Key != nil {
-			values[listed(k.Rule, k.Digest)] = k.Key
+// sharedKeys returns the keys that this server denied most, for others: with values if Redis may have them, and otherwise with what is left for
+// the first keys.
+func (a *App) sharedKeys(ctx context.Context, rule string) *keyTables {
+	t := a.tables(rule)
+	shared, room := &keyTables{Denied: t.Denied, Values: map[string][]string{}}, mostValues
+	secret := a.engine.store.KeySecret() != nil
+	for i, k := range slices.Concat(t.Denied.Keys, t.Allowed.Keys) {
+		k.Key = t.Values[listed(k.Rule, k.Digest)]
+		for _, v := range k.Key {
+			room -= len(v)
+		}
+		switch {
+		case !secret && room >= 0 && k.Key != nil:
+			shared.Values[listed(k.Rule, k.Digest)] = k.Key
+		case secret && i < min(mostLiveKeys, len(t.Denied.Keys)):
+			shared.Denied.Keys[i].Now = a.engine.api.LeftNow(ctx, &k.DeniedKey)
 		}
 	}
-	return values
+	return shared
 }
 
 // mostValues bounds the values of keys in an answer, in bytes.
@@ -171,33 +192,12 @@ func (a *App) keyOfPeers(ctx context.Context, rule, digest string) []string {
 	}
 	answers, _ := a.peers.Wait(ctx, queryKeys+" "+rule) // without Redis, the last answers are as good as any
 	for i := range answers {
-		var values map[string][]string
-		if answers[i].Text != nil && json.Unmarshal(answers[i].Text, &values) == nil && values[listed(rule, digest)] != nil {
-			return values[listed(rule, digest)]
+		var t keyTables
+		if answers[i].Text != nil && json.Unmarshal(answers[i].Text, &t) == nil && t.Values[listed(rule, digest)] != nil {
+			return t.Values[listed(rule, digest)]
 		}
 	}
 	return nil
-}
-
-// deniedHere returns the keys that this server denied most. For others it has their values only if Redis has them too, and otherwise what is
-// left for the first of them.
-func (a *App) deniedHere(ctx context.Context, rule string, forOthers bool) *fleet.Table {
-	denied, _, values := a.tables(rule)
-	secret, room := forOthers && a.engine.store.KeySecret() != nil, mostValues
-	for i := range denied.Keys {
-		k := &denied.Keys[i]
-		k.Key = values[listed(k.Rule, k.Digest)]
-		if secret && i < mostLiveKeys {
-			k.Now = a.engine.api.LeftNow(ctx, &k.DeniedKey)
-		}
-		for _, v := range k.Key {
-			room -= len(v)
-		}
-		if forOthers && (secret || room < 0) {
-			k.Key = nil
-		}
-	}
-	return &denied
 }
 
 // deniedKeys returns the keys that the servers of the store denied lately, the latest denial first.
@@ -205,7 +205,7 @@ func (a *App) deniedKeys(ctx context.Context, rule string, most int) (list wire.
 	var others []peers.Answer
 	if a.peers != nil {
 		var err error
-		if others, err = a.peers.Wait(ctx, queryDenied+" "+rule); err != nil {
+		if others, err = a.peers.Wait(ctx, queryKeys+" "+rule); err != nil {
 			list.Missing = []string{"other servers"} // without Redis, the last answers are as good as any
 		}
 	}
@@ -213,18 +213,18 @@ func (a *App) deniedKeys(ctx context.Context, rule string, most int) (list wire.
 		list.Keys, list.More = a.engine.decisions.DeniedKeys(a.engine.decider.Policy(), rule, most, true)
 		return list
 	}
-	tables := []*fleet.Table{a.deniedHere(ctx, rule, false)}
+	tables := []*fleet.Table{a.tables(rule).shown()}
 	for i := range others {
 		x := &others[i]
-		table := new(fleet.Table)
-		sound := x.Text != nil && json.Unmarshal(x.Text, table) == nil && len(table.Keys) <= fleet.MostKeys
+		t := new(keyTables)
+		sound := x.Text != nil && json.Unmarshal(x.Text, t) == nil && len(t.Denied.Keys) <= fleet.MostKeys
 		if !sound || x.Silent() {
 			list.Missing = append(list.Missing, x.Name)
 		}
 		if !sound {
 			continue
 		}
-		tables, list.Servers = append(tables, table), list.Servers+1
+		tables, list.Servers = append(tables, t.shown()), list.Servers+1
 	}
 	list.Keys = fleet.Keys(tables)
 	slices.SortStableFunc(list.Keys, func(x, y wire.DeniedKey) int { return cmp.Compare(x.LastMS, y.LastMS) })
@@ -288,8 +288,8 @@ func (a *App) merge(ctx context.Context, rule string, l *wire.Live, parts []*fle
 	if more := len(l.Rules) - mostLiveRules; more > 0 {
 		l.Rules, l.MoreRules = l.Rules[:mostLiveRules], l.MoreRules+more
 	}
-	denied, allowed, values := a.tables(rule)
-	deniedBy, allowedBy := []*fleet.Table{&denied}, []*fleet.Table{&allowed}
+	t := a.tables(rule)
+	deniedBy, allowedBy := []*fleet.Table{&t.Denied}, []*fleet.Table{&t.Allowed}
 	for _, p := range parts {
 		deniedBy, allowedBy = append(deniedBy, &p.Denied), append(allowedBy, &p.Allowed)
 	}
@@ -300,8 +300,8 @@ func (a *App) merge(ctx context.Context, rule string, l *wire.Live, parts []*fle
 		l.Keys = l.Keys[:mostLiveKeys]
 	}
 	for i := range l.Keys {
-		if k := &l.Keys[i]; values[listed(k.Rule, k.Digest)] != nil {
-			k.Key = values[listed(k.Rule, k.Digest)]
+		if k := &l.Keys[i]; t.Values[listed(k.Rule, k.Digest)] != nil {
+			k.Key = t.Values[listed(k.Rule, k.Digest)]
 			k.Now = a.engine.api.LeftNow(ctx, k)
 			k.Key = nil
 		}

@@ -68,6 +68,7 @@ func newTop() *cobra.Command {
 type top struct {
 	client *client
 	view   topView
+	text   json.RawMessage // the last frame, as the server wrote it
 }
 
 // path returns where the frames of the view are.
@@ -84,9 +85,12 @@ func (t *top) path() string {
 
 // fetch gets a frame, and what the view needs beside it.
 func (t *top) fetch(ctx context.Context) error {
-	var f wire.Live
-	if err := t.client.call(ctx, http.MethodGet, t.path(), nil, &f); err != nil {
+	if err := t.client.call(ctx, http.MethodGet, t.path(), nil, &t.text); err != nil {
 		return err
+	}
+	var f wire.Live
+	if err := json.Unmarshal(t.text, &f); err != nil {
+		return t.client.strange()
 	}
 	if t.view.words == nil || t.view.words.Policy != f.Policy {
 		var w wire.Rules
@@ -160,20 +164,15 @@ func (t *top) print(ctx context.Context, out io.Writer) error {
 
 // printJSON prints the answers of the server.
 func (t *top) printJSON(ctx context.Context, out io.Writer, once bool) error {
+	get := t.fetch
 	if once {
-		if err := t.settled(ctx); err != nil {
-			return err
-		}
+		get = t.settled
 	}
 	for {
-		text, err := t.client.answer(ctx, http.MethodGet, t.path(), nil)
-		if err != nil {
+		if err := get(ctx); err != nil {
 			return err
 		}
-		if !json.Valid(text) {
-			return t.client.strange()
-		}
-		if _, err := fmt.Fprintf(out, "%s\n", bytes.TrimSpace(text)); err != nil || once {
+		if _, err := fmt.Fprintf(out, "%s\n", bytes.TrimSpace(t.text)); err != nil || once {
 			return err
 		}
 		if !pause(ctx, topEvery) {
@@ -287,17 +286,11 @@ func readKeys(in io.Reader, keys chan<- string) {
 		if err != nil {
 			return
 		}
-		switch text := string(b[:n]); text {
-		case "\x1b[A", "\x1bOA":
-			keys <- "up"
-		case "\x1b[B", "\x1bOB":
-			keys <- "down"
-		case "\x1b":
-			keys <- "esc"
-		default:
-			if text[0] == '\x1b' {
-				continue // another key
-			}
+		text := string(b[:n])
+		switch name := map[string]string{"\x1b[A": "up", "\x1bOA": "up", "\x1b[B": "down", "\x1bOB": "down", "\x1b": "esc"}[text]; {
+		case name != "":
+			keys <- name
+		case text[0] != '\x1b': // it is not another key
 			for _, r := range text {
 				keys <- string(r)
 			}

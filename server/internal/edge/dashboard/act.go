@@ -5,26 +5,19 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"reflect"
 	"strconv"
 	"time"
 
 	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
-// masked names a key that the page lists without its values.
-type masked struct {
-	Rule   string `json:"rule"`
-	Digest string `json:"digest"`
-}
-
-// keyOfRule is a key of a rule in calls of the API, and the answer of a call that reveals one.
-type keyOfRule struct {
-	Rule string   `json:"rule"`
-	Key  []string `json:"key"`
-}
-
-// numbers are what an operator gives a key, as in /v1/overrides.
-type numbers struct {
+// body is the body of a call of the page, which names a key by its digest; and then the body of the call of the API that it becomes, and the
+// answer that reveals a key. The numbers are what an operator gives the key, as in /v1/overrides.
+type body struct {
+	Rule      string          `json:"rule"`
+	Digest    string          `json:"digest,omitempty"`
+	Key       []string        `json:"key"`
 	Limit     json.RawMessage `json:"limit,omitempty"`
 	Limits    json.RawMessage `json:"limits,omitempty"`
 	Unlimited bool            `json:"unlimited,omitempty"`
@@ -34,64 +27,48 @@ type numbers struct {
 	Note      string          `json:"note,omitempty"`
 }
 
-// maskedOverride and override are the bodies of a call of the page, and of the call of the API that it becomes.
-type (
-	maskedOverride struct {
-		masked
-		numbers
-	}
-	override struct {
-		keyOfRule
-		numbers
-	}
-)
-
 // mostBody bounds the body of a call, in bytes.
 const mostBody = 4 << 10
 
-// find reads the body of a call, and which key it means: q is a part of the body.
-func (d *Dashboard) find(w http.ResponseWriter, r *http.Request, body any, q *masked) (key []string, p *wire.Problem) {
+// find reads the body of a call, and finds the key that it means.
+func (d *Dashboard) find(w http.ResponseWriter, r *http.Request, numbers bool) (q body, p *wire.Problem) {
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostBody))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(body); err != nil || q.Rule == "" || q.Digest == "" {
-		return nil, invalid("", "The body does not name a key, or has other fields.", `give {"rule": "…", "digest": "…"}, as GET /v1/live lists them`)
+	err := decoder.Decode(&q)
+	if named := (body{Rule: q.Rule, Digest: q.Digest}); err != nil || q.Rule == "" || q.Digest == "" || q.Key != nil || !numbers && !reflect.DeepEqual(q, named) {
+		return q, invalid("", "The body does not name a key, or has other fields.", `give {"rule": "…", "digest": "…"}, as GET /v1/live lists them`)
 	}
-	if key = d.o.KeyOf(r.Context(), q.Rule, q.Digest); key == nil {
-		return nil, &wire.Problem{
+	if q.Key = d.o.KeyOf(r.Context(), q.Rule, q.Digest); q.Key == nil {
+		return q, &wire.Problem{
 			Status: http.StatusNotFound, Title: "No such key", Field: "digest",
 			Detail: "The key is not listed any more, its values were too long to be kept, or only another server may show it.", Remedy: "look at the list again, or at the page of the other server",
 		}
 	}
-	return key, nil
+	return q, nil
 }
 
 // reveal answers with the values of a key, and records that the caller has seen them.
 func (d *Dashboard) reveal(w http.ResponseWriter, r *http.Request) *wire.Problem {
-	var q masked
-	key, p := d.find(w, r, &q, &q)
+	q, p := d.find(w, r, false)
 	if p != nil {
 		return p
 	}
 	if err := d.o.BeforeReveal(r, q.Rule, q.Digest); err != nil {
 		return &wire.Problem{Status: http.StatusServiceUnavailable, Title: "Not recorded", Detail: "The key is not shown.", Remedy: err.Error()}
 	}
-	answer(w, http.StatusOK, "application/json", keyOfRule{q.Rule, key})
+	answer(w, http.StatusOK, "application/json", body{Rule: q.Rule, Key: q.Key})
 	return nil
 }
 
 // acting makes a call of the API about a key that the page does not show. The API records the call.
 func (d *Dashboard) acting(method string, call http.Handler) func(http.ResponseWriter, *http.Request) *wire.Problem {
 	return func(w http.ResponseWriter, r *http.Request) *wire.Problem {
-		var q maskedOverride
-		var into any = &q.masked
-		if method == http.MethodPut {
-			into = &q
-		}
-		key, p := d.find(w, r, into, &q.masked)
+		q, p := d.find(w, r, method == http.MethodPut)
 		if p != nil {
 			return p
 		}
-		text, err := json.Marshal(override{keyOfRule{q.Rule, key}, q.numbers})
+		q.Digest = ""
+		text, err := json.Marshal(q)
 		if err != nil {
 			return invalid("", "The call cannot be written.", "make it by the values of the key") // texts are always valid
 		}

@@ -177,7 +177,7 @@ func (d *DeniedKeys) Uncounted() uint64 { return d.uncounted.Load() }
 // Latest returns up to most keys of a rule, the latest denial first. An empty rule means all rules. The result more reports
 // whether there are more keys.
 func (d *DeniedKeys) Latest(rule string, most int) (keys []DeniedKey, more bool) {
-	return d.list(rule, most, func(a, b *DeniedKey) int { return b.Last.Compare(a.Last) })
+	return d.list(rule, most, func(a, b *DeniedKey) int { return b.Last.Compare(a.Last) }, nil)
 }
 
 // Most returns keys as Latest does, in another order: first the keys that were denied in the last minute, and the most denials
@@ -192,7 +192,7 @@ func (d *DeniedKeys) Most(rule string, most int) (keys []DeniedKey, more bool) {
 			return 1
 		}
 		return cmp.Or(cmp.Compare(b.Denials-b.Error, a.Denials-a.Error), b.Last.Compare(a.Last))
-	})
+	}, nil)
 }
 
 // Summary returns up to most keys of a rule with the most denials, and for each rule the most denials that a key may have which is not
@@ -207,33 +207,24 @@ func (d *DeniedKeys) Summary(rule string, most int) (keys []DeniedKey, missed ma
 		}
 	}
 	rest := func(k *DeniedKey) { missed[k.Rule] = max(missed[k.Rule], k.Denials) }
-	keys, _ = d.ordered(rule, most, func(a, b *DeniedKey) int { return cmp.Compare(b.Denials, a.Denials) }, rest)
+	keys, _ = d.list(rule, most, func(a, b *DeniedKey) int { return cmp.Compare(b.Denials, a.Denials) }, rest)
 	return keys, missed
 }
 
-// list returns up to most keys in an order.
-func (d *DeniedKeys) list(rule string, most int, order func(a, b *DeniedKey) int) (keys []DeniedKey, more bool) {
-	return d.ordered(rule, most, order, func(*DeniedKey) {})
-}
-
-// ordered returns up to most keys in an order, and calls rest with all others.
-func (d *DeniedKeys) ordered(rule string, most int, order func(a, b *DeniedKey) int, rest func(*DeniedKey)) (keys []DeniedKey, more bool) {
-	var rules []*denying
+// list returns up to most keys in an order, and calls rest with all others. The function rest may be nil.
+func (d *DeniedKeys) list(rule string, most int, order func(a, b *DeniedKey) int, rest func(*DeniedKey)) (keys []DeniedKey, more bool) {
+	now := d.now()
 	for name, r := range *d.rules.Load() {
 		if rule == "" || rule == name {
-			rules = append(rules, r)
+			keys = append(keys, r.all(now)...)
 		}
-	}
-	now := d.now()
-	for _, r := range rules {
-		keys = append(keys, r.all(now)...)
 	}
 	slices.SortFunc(keys, func(a, b DeniedKey) int {
 		return cmp.Or(order(&a, &b), strings.Compare(a.Rule, b.Rule), strings.Compare(a.Key.Text(), b.Key.Text()), strings.Compare(a.Digest, b.Digest))
 	})
 	if more = len(keys) > most; more {
-		for i := range keys[most:] {
-			rest(&keys[most+i])
+		for i := most; i < len(keys) && rest != nil; i++ {
+			rest(&keys[i])
 		}
 		keys = keys[:most]
 	}

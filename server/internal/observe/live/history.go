@@ -154,13 +154,6 @@ func (h *History) Of(rule string, s Span, now time.Time) (series Series, known b
 	return series, known
 }
 
-// Has reports whether a rule has a history.
-func (h *History) Has(rule string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.rings[rule] != nil
-}
-
 // ClockSetBack returns how often the clock of the machine was set back by more than a second.
 func (h *History) ClockSetBack() uint64 {
 	h.mu.Lock()
