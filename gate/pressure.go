@@ -39,12 +39,12 @@ func (p *pressures) setShare(s sluice.Share) {
 	p.share.Store(math.Float64bits(float64(s.Of) / float64(s.Parts)))
 }
 
-// now returns the time since the start, never zero.
+// now returns the time since the epoch, never zero. So a replay of a server's log divides windows as the server did.
 func (p *pressures) now() time.Duration {
 	if p.clock != nil {
-		return time.Duration(min(max(0, p.clock()-p.begin), math.MaxInt64/2000))*time.Microsecond + 1
+		return time.Duration(min(max(0, p.begin, p.clock()), math.MaxInt64/2000))*time.Microsecond + 1
 	}
-	return time.Since(p.start) + 1
+	return time.Duration(p.start.UnixNano()) + time.Since(p.start)
 }
 
 // rulePressure are the gauges of a rule's limits.
