@@ -76,10 +76,6 @@ func (m *Middleware) serve(w http.ResponseWriter, came *http.Request, next http.
 	}
 	r = endToEnd(r, p.Policy)
 	v := m.decider.decide(r, p)
-	var took time.Duration
-	if m.o.OnVerdict != nil {
-		took = time.Since(began)
-	}
 	ctx, e, err := r.Context(), ending{}, v.Refused
 	decided := err == nil
 	if decided {
@@ -92,7 +88,7 @@ func (m *Middleware) serve(w http.ResponseWriter, came *http.Request, next http.
 		e.admission, err = m.gate.Enter(ctx, &v)
 	}
 	if m.o.OnVerdict != nil {
-		m.observe(r, v, took)
+		m.observe(r, v, time.Since(began)-v.Waited)
 	}
 	switch {
 	case decided && (err != nil || e.admission != nil || v.Err != nil) && m.isOver(r, &v):

@@ -51,8 +51,8 @@ type Options struct {
 	// of the request. Default: they cannot.
 	Context bool
 	// OnVerdict is called once for each request, with the final verdict. The call is after the wait, if
-	// there is one, and before the request is handled or refused. took is how long the decision took,
-	// without the wait. It is for metrics and logs; it must not keep or change the verdict, and must be
+	// there is one, and before the request is handled or refused. took is the time since the
+	// decision began, without the wait. It is for metrics and logs; it must not keep or change the verdict, and must be
 	// safe for concurrent use. Default: not called.
 	OnVerdict func(r *http.Request, v *policy.Verdict, took time.Duration)
 	// OnAnswer is called for each answer to a request with the cost CostModel, with the format of the API, such as "openai-chat",

@@ -98,15 +98,15 @@ func Open(o Options) (*Decisions, error) {
 func (d *Decisions) At(edge telemetry.Edge) func(r *http.Request, v *policy.Verdict, took time.Duration) {
 	d.metrics.Measure(edge)
 	return func(r *http.Request, v *policy.Verdict, took time.Duration) {
+		if d.access != nil {
+			d.access.Observe(string(edge), r, v, took) // first, so that the time of the line is the end of what it took
+		}
 		d.metrics.Observe(edge, v, took)
 		d.denials.Observe(edge, v)
 		d.denied.Observe(v)
 		d.allowed.Observe(v)
 		if d.tracer != nil && r != nil {
 			tracing.Decided(r, v, took)
-		}
-		if d.access != nil {
-			d.access.Observe(string(edge), r, v, took)
 		}
 	}
 }

@@ -26,7 +26,7 @@ type Options struct {
 	Headers *httplimit.Headers
 	// MethodOverride accepts requests with headers that replace their method: see httplimit.Report.
 	MethodOverride bool
-	// OnVerdict is called once for each request, with the final verdict and the time that the decision took. It
+	// OnVerdict is called once for each request, with the final verdict and the time since the decision began, without the wait. It
 	// must not keep or change the verdict. Optional.
 	OnVerdict func(v *policy.Verdict, took time.Duration)
 	// OnError gets the store's errors. Optional.
@@ -77,7 +77,6 @@ func (d *Decider) Admit(ctx context.Context, q *httplimit.Report, decided func()
 	q.MethodOverride = d.o.MethodOverride
 	began := time.Now()
 	r, verdict := d.DecideReport(ctx, q)
-	took := time.Since(began)
 	if decided != nil {
 		decided()
 	}
@@ -89,7 +88,7 @@ func (d *Decider) Admit(ctx context.Context, q *httplimit.Report, decided func()
 		// Only the gateway sees the response: the request counts whatever its status, and estimates stay charged.
 		admission.Leave(ctx, policy.Outcome{Unknown: true, RequestBytes: max(0, r.ContentLength)})
 	}
-	d.o.OnVerdict(v, took)
+	d.o.OnVerdict(v, time.Since(began)-v.Waited)
 	if v.Err != nil && !v.Abandoned() {
 		d.o.OnError(v.Err)
 	}

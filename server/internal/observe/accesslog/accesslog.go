@@ -74,7 +74,7 @@ func (l *Log) Observe(edge string, r *http.Request, v *policy.Verdict, took time
 	}
 	b := buffers.Get().(*[]byte)
 	defer buffers.Put(b)
-	x := logged{at: l.now().Add(-v.Waited), edge: edge, request: r, verdict: v, took: took}
+	x := logged{at: decidedAt(v, l.now().Add(-v.Waited), took), edge: edge, request: r, verdict: v, took: took}
 	if r != nil {
 		x.client = l.o.ClientIP(r)
 	}

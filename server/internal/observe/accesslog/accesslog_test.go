@@ -175,6 +175,23 @@ func TestLinesOfRequestsThatWaited(t *testing.T) {
 	}
 }
 
+// A line has the time of a charge within the decision, although the program was interrupted between the charge and the line.
+func TestLinesHaveTheTimeOfTheCharge(t *testing.T) {
+	for _, c := range []struct {
+		before time.Duration // the line
+		want   string
+	}{{400 * time.Millisecond, "09:59:59.723456"}, {500 * time.Millisecond, "09:59:59.623456"}, {501 * time.Millisecond, "10:00:00.123456"}, {-time.Millisecond, "10:00:00.123456"}} {
+		s := newScene(t, nil)
+		at := s.now().Add(-c.before).UnixMicro()
+		v := policy.Verdict{Results: []policy.LimitResult{{}, {Decision: sluice.Decision{Allowed: true, Receipt: sluice.Receipt{At: at}}}}}
+		s.Observe("proxy", request("bob"), &v, 500*time.Millisecond)
+		s.Close()
+		if line := s.out.text.String(); !strings.Contains(line, `"time":"2026-11-22T`+c.want) {
+			t.Errorf("a charge %v before the line of a decision that took 500ms: the line is %s, want the time %s", c.before, line, c.want)
+		}
+	}
+}
+
 // Lines have the status that the client gets.
 func TestLinesHaveTheClientsStatus(t *testing.T) {
 	limit := sluice.MustLimit("a", sluice.FixedWindow{Rate: sluice.PerDay(1)})
