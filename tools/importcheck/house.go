@@ -138,7 +138,7 @@ var house = []room{
 	{inWords, belowEdge, moduleOne, "describe puts rules and verdicts into words; it decides nothing"},
 	{smallRooms, []string{fileReader}, nil, "a small room imports no other room; pass in what it needs"},
 	{pages, nil, nil, "page draws what it gets; reports belong to the rooms that make them"},
-	{replays, []string{accessLogs, pages, sourceRoom, removals, "httplimit", "gate", "memory", "policy", domain}, moduleOne, "replay decides by a policy; configurations belong to cli"},
+	{replays, []string{accessLogs, pages, sourceRoom, removals, "httplimit", "gate", "memory", "policy", domain}, join(moduleOne, []string{observing}), "replay decides by a policy; configurations belong to cli"},
 	{suggests, []string{accessLogs, replays, pages, "policy", domain}, moduleOne, "suggest fits limits to what replay reads; configurations belong to cli"},
 	{accessLogs, nil, nil, "logs reads the logs of any server; policies and decisions belong to the rooms that use it"},
 	{wireTypes, []string{domain}, nil, "wire is the JSON that servers write and commands read; it decides nothing"},

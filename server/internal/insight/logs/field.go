@@ -41,6 +41,7 @@ const (
 	action          // members of a Verdict
 	limited         // an action in the words of limit_req
 	rule            //
+	took            // in microseconds
 )
 
 // has says which fields of a record a kind sets.
@@ -162,6 +163,8 @@ func (f field) set(rec *Record, text string, s *state) (why string) {
 		rec.Verdict.Action = limitReq[text]
 	case rule:
 		rec.Verdict.Rule = s.plain(text)
+	case took:
+		rec.Verdict.Took, ok = decimal(text, 0)
 	}
 	if !ok {
 		return noNumber

@@ -41,6 +41,7 @@ type Verdict struct {
 	Action string // allow, mark, degrade, delay or deny; in Sluice's own log, a request that waits has allow
 	Dry    bool   // the decision was not carried out
 	Rule   string // the rule that decided
+	Took   int64  // how long before Record.At the decision began, in microseconds; 0 if the log does not say
 }
 
 // Fields is a set of what the records of a format have.

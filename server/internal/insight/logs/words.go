@@ -126,12 +126,12 @@ var (
 		ends:    true,
 		escapes: '%',
 	}
-	// A decision has no duration.
+	// The durations are of decisions, not of requests.
 	sluiceWords = words{
 		variable: nginxWords.variable,
 		kinds: map[string]kind{
 			"time": fine, "time_local": stamp, "client_ip": client, "method": method, "host": host, "path": path, "request": request, "status": status,
-			"action": action, "rule": rule,
+			"action": action, "rule": rule, "duration_us": took,
 		},
 		named:   []affix{{before: "http_", source: "header", folded: true}},
 		escapes: '\\', requests: '\\',

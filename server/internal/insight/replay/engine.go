@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"errors"
 	"hash/maphash"
 	"math"
 	"net/http"
@@ -67,33 +68,39 @@ func (o *outcome) action() string {
 
 // engine decides about records by one policy, as a server does.
 type engine struct {
-	policy   *policy.Policy
-	store    *memory.Store
-	gate     *gate.Gate
-	ip       *httplimit.ClientIP
-	decider  *httplimit.Decider
-	request  *request
-	now      int64
-	blur     time.Duration                     // requests began up to this time after their stamps
-	index    map[*policy.Rule]int              // of rules
-	rules    []ruleCount                       // by index
-	pressure bool                              // a rule depends on pressure
-	header   map[string]int                    // indices of headers of responses in Record.Values
-	events   events                            // what happens later
-	queues   map[limitKey][]*flight            // requests that wait for leases
-	waiting  map[queueKey]int                  // how many wait, by rule and by key
-	late     []resolution                      // outcomes of requests that waited
-	retries  bool                              // refused requests come back
-	attempt  int                               // of the current request
-	back     struct{ requests, limited int64 } // requests that came back
-	overflow int64                             // of other engines of the policy: see memory.Stats
-	service  mean
-	exact    int64 // microseconds by which times can differ from the log's, to follow its verdicts; 0 for not at all
-	trying   bool  // the current decision may be undone, and is not counted yet
-	last     last
-	deferred []deferred
-	open     bool                   // the log has verdicts and no durations: a lease ends when a later verdict needs it
-	held     map[limitKey][]*flight // in the order in which they began, if open
+	policy    *policy.Policy
+	store     *memory.Store
+	gate      *gate.Gate
+	ip        *httplimit.ClientIP
+	decider   *httplimit.Decider
+	request   *request
+	now       int64
+	blur      time.Duration                     // requests began up to this time after their stamps
+	index     map[*policy.Rule]int              // of rules
+	rules     []ruleCount                       // by index
+	pressure  bool                              // a rule depends on pressure
+	header    map[string]int                    // indices of headers of responses in Record.Values
+	events    events                            // what happens later
+	queues    map[limitKey][]*flight            // requests that wait for leases
+	waiting   map[queueKey]int                  // how many wait, by rule and by key
+	late      []resolution                      // outcomes of requests that waited
+	retries   bool                              // refused requests come back
+	attempt   int                               // of the current request
+	back      struct{ requests, limited int64 } // requests that came back
+	overflow  int64                             // of other engines of the policy: see memory.Stats
+	service   mean
+	exact     int64 // microseconds by which times can differ from the log's, to follow its verdicts; 0 for not at all
+	deferred  []deferred
+	trials    trials                 // of the store
+	entered   *flight                // that began last
+	pressed   bool                   // the current request was deferred, and its demand is counted
+	patience  int64                  // how long deferred records wait
+	wanted    []limitKey             // leases that the last request tried lacks
+	snapshots []snapshot             // of the last moments, if a log's verdicts are followed
+	felt      int64                  // the time of the pressure by which requests are decided
+	took      int64                  // how long the decision of the current request may have taken
+	open      bool                   // the log has verdicts and no durations: a lease ends when a later verdict needs it
+	held      map[limitKey][]*flight // in the order in which they began, if open
 }
 
 // resolution is the outcome of a request that waited. The id is 0 for a request that came back.
@@ -125,16 +132,17 @@ func (m *mean) of() int64 { return m.sum / max(1, m.n) }
 const mostBytes = min(8<<30, math.MaxInt)
 
 func newEngine(p *Policy, o policy.Options, l *logs.Layout, assumed []Assumption, start int64) (*engine, error) {
-	e := &engine{now: start, blur: l.Blur, request: newRequest(l, assumed), queues: map[limitKey][]*flight{}, waiting: map[queueKey]int{}, held: map[limitKey][]*flight{}}
+	e := &engine{now: start, felt: latest, blur: l.Blur, request: newRequest(l, assumed), queues: map[limitKey][]*flight{}, waiting: map[queueKey]int{}, held: map[limitKey][]*flight{}}
 	var err error
 	clock := func() int64 { return e.now }
 	if e.store, err = memory.New(memory.Options{MaxBytes: mostBytes, Stripes: 1, Clock: clock}); err != nil {
 		return nil, err
 	}
+	e.trials.Store = e.store
 	if e.gate, err = gate.New(e.store, gate.Options{Clock: clock}); err != nil {
 		return nil, err
 	}
-	o.Pressure = func(rule string) float64 { return e.gate.Pressure(rule) }
+	o.Pressure = e.feel
 	if e.policy, err = policy.New(o); err != nil {
 		return nil, err
 	}
@@ -143,7 +151,7 @@ func newEngine(p *Policy, o policy.Options, l *logs.Layout, assumed []Assumption
 		return nil, err
 	}
 	deciding := httplimit.PolicyOptions{
-		Policy: e.policy, Store: e.store, ClientIP: e.ip,
+		Policy: e.policy, Store: &e.trials, ClientIP: e.ip,
 		Removes: func(r *http.Request, name string) bool {
 			why := removal.Of(name)
 			return !why.FromClients(p.MethodOverride) && (!why.FromProxies() || !e.ip.TrustsPeer(r))
@@ -227,23 +235,25 @@ func (e *engine) decide(rec *logs.Record, id int64, logged bool) outcome {
 	return e.follow(rec, id, logged)
 }
 
+// errTarget refuses a request whose target no server accepts.
+var errTarget = errors.New("the target is not a path")
+
+// verdict decides about a request of a record.
+func (e *engine) verdict(rec *logs.Record) policy.Verdict {
+	if !e.request.set(rec) {
+		return policy.Verdict{Refused: errTarget}
+	}
+	e.took = rec.Verdict.Took
+	return e.decider.Decide(&e.request.Request)
+}
+
 // enter decides about a request at this moment. A request that the log's own server has limited has no outcome of a service.
 func (e *engine) enter(rec *logs.Record, id int64, logged bool) outcome {
-	if !e.request.set(rec) {
-		return outcome{kind: invalid, rule: -1, reason: sluice.ReasonNever}
-	}
-	v := e.decider.Decide(&e.request.Request)
+	v := e.verdict(rec)
 	if v.Refused != nil {
 		return outcome{kind: invalid, rule: -1, reason: sluice.ReasonNever}
 	}
-	if e.pressure {
-		e.gate.Observe(&v)
-	}
-	if e.trying {
-		e.last.verdict = v
-	} else {
-		e.count(&v)
-	}
+	e.count(&v)
 	later := false
 	for i := range v.Results {
 		r := &v.Results[i]
@@ -254,9 +264,7 @@ func (e *engine) enter(rec *logs.Record, id int64, logged bool) outcome {
 		if o.kind == denied {
 			e.again(rec, logged, v.RetryAfter())
 		}
-		if !e.trying {
-			v.Free()
-		}
+		v.Free()
 		return o
 	}
 	f := &flight{engine: e, id: id, results: v.Results, began: e.now, service: rec.Duration, leased: math.MaxInt64}
@@ -277,9 +285,7 @@ func (e *engine) enter(rec *logs.Record, id int64, logged bool) outcome {
 			return "", false
 		}
 	}
-	if e.trying {
-		e.last.flight = f
-	}
+	e.entered = f
 	f.hold()
 	if o.kind == denied {
 		f.release(e.store.Cancel) // rules in shadow are charged even then
@@ -309,11 +315,7 @@ func (e *engine) enter(rec *logs.Record, id int64, logged bool) outcome {
 func (e *engine) refuse(f *flight, r *policy.LimitResult, rec *logs.Record) outcome {
 	f.undo()
 	i := e.index[r.Rule]
-	if e.trying {
-		e.last.refused = r
-	} else {
-		e.countRefused(r)
-	}
+	e.countRefused(r)
 	if rec != nil {
 		e.again(rec, f.end.Unknown, max(time.Second, r.Decision.Delay))
 	}
@@ -359,6 +361,7 @@ func isDelayed(r *policy.LimitResult) bool {
 
 // count counts what the rules decided.
 func (e *engine) count(v *policy.Verdict) {
+	e.press(v)
 	last, limited, at := -1, -1, 0
 	for i := range v.Results {
 		m := &v.Results[i]

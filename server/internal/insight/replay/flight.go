@@ -76,14 +76,14 @@ func longest(r *policy.LimitResult) time.Duration {
 	return r.Request.MaxWait
 }
 
-// admit counts a request that begins to wait or ends it. It returns false if the queue of the rule is full.
+// admit counts a request that begins to wait, with 1, or ends it, with -1. It returns false if the queue of the rule is full.
 func (e *engine) admit(r *policy.LimitResult, n int) bool {
 	all, own := queueKey{rule: r.Rule.Name}, queueKey{rule: r.Rule.Name, key: r.Request.Key, one: true}
 	perKey := r.Rule.MaxWaitingPerKey
 	if !ofSeveral(r.Rule) {
 		perKey = r.Rule.MaxWaiting
 	}
-	if n > 0 && (e.waiting[all] >= r.Rule.MaxWaiting || e.waiting[own] >= perKey) {
+	if n >= 0 && (e.waiting[all] >= r.Rule.MaxWaiting || e.waiting[own] >= perKey) {
 		return false
 	}
 	for _, k := range [...]queueKey{all, own} {

@@ -196,12 +196,12 @@ const otherEndpoints = "other paths"
 
 // Check compares a log's verdicts with the policy's.
 type Check struct {
-	Compared    int64          `json:"compared"` // lines with a verdict of a rule that was evaluated
-	Agreed      int64          `json:"agreed"`   // equal to the replay's, also at a time within the resolution
-	Within      int64          `json:"within"`   // agree at a time within the resolution, or with leases that end in time
-	Resolution  float64        `json:"resolution_seconds"`
-	NotCompared int64          `json:"not_compared"` // lines of rules that were not evaluated
-	Examples    []Disagreement `json:"examples"`     // the first disagreements
+	Compared    int64          `json:"compared"`           // lines with a verdict of a rule that was evaluated
+	Agreed      int64          `json:"agreed"`             // equal to the replay's, also at a time within the resolution
+	Within      int64          `json:"within"`             // agree at a time within the resolution, or with leases that end in time
+	Resolution  float64        `json:"resolution_seconds"` // by how much these times differ at most
+	NotCompared int64          `json:"not_compared"`       // lines of rules that were not evaluated
+	Examples    []Disagreement `json:"examples"`           // the first disagreements
 }
 
 // Disagreement is a line whose verdict is another one in the replay.
@@ -220,14 +220,18 @@ func (c *Check) add(t *tally, rec *logs.Record, out *outcome) {
 		return
 	}
 	c.Compared++
-	c.Resolution = max(t.run.layout.Blur, clockError).Seconds()
+	exact := max(t.run.layout.Blur, clockError).Seconds()
+	c.Resolution = max(c.Resolution, exact)
 	got := out.action()
 	if out.kind == delayed {
 		got = "delay"
 	}
 	if out.agrees(&rec.Verdict) {
 		c.Agreed++
-		c.Within += int64(bit(out.within))
+		if out.within {
+			c.Within++
+			c.Resolution = max(c.Resolution, exact+float64(rec.Verdict.Took)/micros)
+		}
 		return
 	}
 	if len(c.Examples) < 5 {
