@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/internal/algo"
+	"github.com/sluicehq/sluice/internal/translate"
 )
 
 // version is a store's record of a limit. Entries refer to a version by its index. The store needs
@@ -57,7 +58,7 @@ func (vs *versions) at(index uint64) *version { return (*vs.byID.Load())[index] 
 
 // cached returns the version of a limit if it was used lately, or nil.
 func (vs *versions) cached(l *sluice.Limit) *version {
-	if v := vs.cache[l.ID()[0]%uint64(len(vs.cache))].Load(); v != nil && v.limit == l {
+	if v := vs.cache[translate.LimitHash(l)%uint64(len(vs.cache))].Load(); v != nil && v.limit == l {
 		return v
 	}
 	return nil
@@ -68,7 +69,7 @@ func (s *Store) version(l *sluice.Limit) *version {
 	v := s.versions.cached(l)
 	if v == nil {
 		v = s.register(l)
-		s.versions.cache[l.ID()[0]%uint64(len(s.versions.cache))].Store(v)
+		s.versions.cache[translate.LimitHash(l)%uint64(len(s.versions.cache))].Store(v)
 	}
 	return v
 }
@@ -76,7 +77,7 @@ func (s *Store) version(l *sluice.Limit) *version {
 // forget removes a retired version from the cache. A goroutine that was about to use it may have
 // put it back.
 func (s *Store) forget(v *version) {
-	s.versions.cache[v.id[0]%uint64(len(s.versions.cache))].CompareAndSwap(v, nil)
+	s.versions.cache[translate.LimitHash(v.limit)%uint64(len(s.versions.cache))].CompareAndSwap(v, nil)
 }
 
 func (s *Store) register(l *sluice.Limit) *version {

@@ -199,3 +199,25 @@ func TestSameNumbersAgain(t *testing.T) {
 		t.Errorf("%d remain after a denial and the way back in time, want %d", d.Remaining, took.Remaining)
 	}
 }
+
+// Limits of one name that differ in their numbers, such as the limits of plans, are found without a lock.
+func TestLimitsOfOneNameAreCachedTogether(t *testing.T) {
+	now := int64(start)
+	s := open(t, &now, Options{})
+	var limits []*sluice.Limit
+	for plan := range 20 {
+		limits = append(limits, sluice.MustLimit("tenants", sluice.TokenBucket{Rate: sluice.PerMinute(int64(100 * (plan + 1))), Burst: int64(50 + plan%3)}))
+	}
+	for i, l := range limits {
+		take(t, s, l, numbered(i), 1)
+	}
+	cached := 0
+	for _, l := range limits {
+		if s.versions.cached(l) != nil {
+			cached++
+		}
+	}
+	if cached < len(limits)-2 {
+		t.Errorf("of %d limits of one name, %d are cached; want nearly all", len(limits), cached)
+	}
+}

@@ -30,7 +30,7 @@ const maxOverdraft = exact >> 3
 type limits [1024]atomic.Pointer[limit]
 
 func (ls *limits) get(l *sluice.Limit) *limit {
-	entry := &ls[l.ID()[0]%uint64(len(ls))]
+	entry := &ls[translate.LimitHash(l)%uint64(len(ls))]
 	if known := entry.Load(); known != nil && known.of == l {
 		return known
 	}
