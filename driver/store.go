@@ -14,6 +14,15 @@ type Taker interface {
 	Take(ctx context.Context, l *sluice.Limit, k sluice.Key, cost int64) (sluice.Decision, error)
 }
 
+// Fetcher is a Store that can load a state into a cache of the processor ahead of the decision. Package policy calls it
+// before it searches many overrides, so that the two wait for memory at the same time. All methods are safe for concurrent use.
+type Fetcher interface {
+	sluice.Store
+	// Fetch begins to load the state of a limit's key, and does not wait. It changes nothing, and keeps neither the limit nor the
+	// key.
+	Fetch(l *sluice.Limit, k sluice.Key)
+}
+
 // Sharded is a Store whose keys are on several servers, which fail one by one, such as the masters
 // of a cluster. Package guard keeps what it has learned about one server apart from the others.
 // All methods are safe for concurrent use.

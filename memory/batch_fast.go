@@ -70,7 +70,7 @@ func (s *Store) decideMembers(ms members, o order, rs []sluice.Request, out []sl
 		}
 		m := &ms[i]
 		m.v = v
-		m.key, m.tag = s.hashKey(v, r.Key), s.hashTag(v, r.Key)
+		m.key, m.tag = s.hashKey(v.id, r.Key), s.hashTag(v, r.Key)
 		m.stripe = s.stripeOf(m.key)
 		m.entry = m.find()
 		found = found && m.entry != nil

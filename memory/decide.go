@@ -4,9 +4,11 @@ import (
 	"context"
 	"math"
 	"time"
+	"unsafe"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/internal/algo"
+	"github.com/sluicehq/sluice/internal/prefetch"
 	"github.com/sluicehq/sluice/internal/translate"
 )
 
@@ -45,6 +47,13 @@ func (s *Store) Take(ctx context.Context, l *sluice.Limit, k sluice.Key, cost in
 	return s.Decide(ctx, sluice.Request{Limit: l, Key: k, Cost: cost})
 }
 
+// Fetch begins to load the state of a limit's key from memory into the processor. See driver.Fetcher.
+func (s *Store) Fetch(l *sluice.Limit, k sluice.Key) {
+	key := s.hashKey(l.ID(), k)
+	t := s.stripeOf(key).table.Load()
+	prefetch.Lines(unsafe.Pointer(&t.entries[t.home(key)]))
+}
+
 // absent is what decideFast has computed about a key that it has not found: both halves of its
 // identity, and the time, or zero.
 type absent struct {
@@ -56,12 +65,12 @@ type absent struct {
 // version and an inline state. It locks only that entry. It returns an absent key if the stripe must
 // be locked, and otherwise zero.
 func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64, debit bool, d *sluice.Decision) absent {
-	key := s.hashKey(v, k)
+	key := s.hashKey(v.id, k)
 	sp := s.stripeOf(key)
 	t := sp.table.Load()
 	entries := t.entries
 	i := t.home(key)
-	prefetch(&entries[i])
+	prefetch.Lines(unsafe.Pointer(&entries[i])) // they arrive while the clock is read
 	tag := s.hashTag(v, k)
 	req := algo.Request{Cost: cost, Floor: floor, MaxWait: maxWait, Debit: debit}
 	if s.clockFunc == nil {

@@ -17,15 +17,15 @@ type location struct {
 
 // locate hashes a key, together with the identity of its limit.
 func (s *Store) locate(v *version, k sluice.Key) location {
-	key := s.hashKey(v, k)
+	key := s.hashKey(v.id, k)
 	return location{key, s.hashTag(v, k), v, s.stripeOf(key)}
 }
 
 // hashKey returns the first half of the identity, which gives the stripe and the position. It
 // depends on the limit's name, not on its algorithm.
-func (s *Store) hashKey(v *version, k sluice.Key) uint64 {
+func (s *Store) hashKey(id [2]uint64, k sluice.Key) uint64 {
 	// The number of parts is a part of the identity.
-	h := s.first.hash(k.Text()) ^ (v.id[0] + uint64(k.Len())*0x9e3779b97f4a7c15)
+	h := s.first.hash(k.Text()) ^ (id[0] + uint64(k.Len())*0x9e3779b97f4a7c15)
 	if h == 0 {
 		return 1 // zero marks an empty entry
 	}

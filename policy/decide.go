@@ -41,7 +41,7 @@ func (p *Policy) decide(ctx context.Context, store sluice.Store, a *Attributes, 
 func (p *Policy) decideRules(ctx context.Context, store sluice.Store, a *Attributes, peek bool, v *Verdict) {
 	s := newScratch()
 	defer s.free()
-	s.peek = peek
+	s.peek, s.store = peek, store
 	if p.begin(s, a, v) {
 		return
 	}

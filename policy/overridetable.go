@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/driver"
 	"github.com/sluicehq/sluice/policy/internal/keys"
 )
 
@@ -334,6 +335,11 @@ func (r *rule) read(x *terms) *madeTerms {
 
 // overrideByCall applies the override of a table to a selection, and reports whether there is one that fits.
 func (s *scratch) overrideByCall(q *selection) bool {
+	if q.rule.byCall.table.IsLarge() {
+		if f, ok := s.store.(driver.Fetcher); ok {
+			f.Fetch(q.set.requests[0].Limit, q.key.View(&s.keys)) // it arrives while the table is searched
+		}
+	}
 	x, found := q.rule.byCall.table.Find(q.key, &s.keys)
 	if !found {
 		return false

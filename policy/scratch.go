@@ -37,7 +37,8 @@ type scratch struct {
 	peek       bool
 	debit      bool
 	hold       time.Duration
-	whole      bool // all attributes were copied
+	store      sluice.Store // nil if the decision calls none
+	whole      bool         // all attributes were copied
 	// unknownPlan says that a rule has found the plan unknown.
 	unknownPlan bool
 	// listsToo keeps denials by list among the selections, for LimitsFor and traces.
@@ -108,7 +109,7 @@ func (s *scratch) free() {
 
 // reset clears the contents and keeps the allocated memory.
 func (s *scratch) reset() {
-	s.attributes, s.matching, s.client = Attributes{}, matching{}, netip.Addr{}
+	s.attributes, s.matching, s.client, s.store = Attributes{}, matching{}, netip.Addr{}, nil
 	clear(s.values[:cap(s.values)]) // the values of all rules: each rule wrote over the values of the rule before
 	clear(s.memo)
 	clear(s.variants)

@@ -40,6 +40,7 @@ const (
 	descriptor = "internal/descriptors"
 	denials    = "internal/denial"
 	keyedRoom  = "internal/keyed"
+	fetching   = "internal/prefetch"
 	modelRoom  = "internal/modelusage"
 	inPolicy   = "policy/internal/*"
 	fileReader = "internal/file/reader"
@@ -94,12 +95,13 @@ var house = []room{
 	{"internal/savedlimit", []string{"internal/algo", domain}, nil, "savedlimit writes numbers of limits; states belong to the stores"},
 	{"driver", []string{"internal/savedlimit", "internal/translate", "internal/algo", domain}, moduleOne, "driver is what authors of stores need beside the domain; it has no store"},
 	{"internal/translate", belowPolicy, moduleOne, "translate converts between the domain and algo; it keeps no state"},
+	{fetching, nil, nil, "prefetch loads memory; pass in its address"},
 	{"internal/retry", nil, nil, "retry works on times and functions only; pass in what it repeats"},
 	{"internal/ratetest", nil, nil, "ratetest measures bytes, for tests"},
 	{soakRoom, nil, nil, "soak counts what tests repeat"},
 	{"internal/modeltest", nil, nil, "modeltest is a service and its callers, for tests"},
 	{sharedRoom, nil, nil, "share counts what callers take; pass in who they are"},
-	{"memory", aStore, moduleOne, "a store imports the domain and algo only; move code that needs more to policy or above"},
+	{"memory", join(aStore, []string{fetching}), moduleOne, "a store imports the domain and algo only; move code that needs more to policy or above"},
 	{"redisstore", aStore, moduleOne, "a store imports the domain and algo only; move code that needs more to policy or above"},
 	{"hybrid", aStore, join(moduleOne, []string{oracleRoom, granttest}), "hybrid works over any store that grants units; take a driver.Grantor"},
 	{"guard", join(aStore, []string{"internal/retry"}), moduleOne, "guard works over any store; take a sluice.Store"},
@@ -112,7 +114,7 @@ var house = []room{
 	{sourceRoom, nil, nil, "source names where values come from; it imports nothing"},
 	{descriptor, []string{domain, "internal/algo"}, nil, "descriptors has what gateways send; rules belong to policy"},
 	{unmetRoom, []string{sourceRoom}, nil, "condition has what policy explains and conditions use; it has no rules"},
-	{inPolicy, []string{inPolicy, spellings, faultRoom, domain}, nil, "a room of policy works on texts and keys; rules and requests belong to policy"},
+	{inPolicy, []string{inPolicy, fetching, spellings, faultRoom, domain}, nil, "a room of policy works on texts and keys; rules and requests belong to policy"},
 	{"policy", join(belowPolicy, ofRequests, []string{inPolicy, faultRoom, modelRoom}), moduleOne, "policy decides through a sluice.Store; matchers and protocols are interfaces here"},
 	{"gate", []string{sourceRoom, "internal/retry", "bandwidth", "policy", domain}, moduleOne, "gate carries verdicts out; protocols belong to the edges"},
 	{keyedRoom, []string{sourceRoom, "policy", domain}, nil, "keyed makes deciders of options; requests and protocols belong to the edges"},

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"strconv"
+	"unsafe"
 
 	"github.com/sluicehq/sluice"
 )
@@ -61,6 +62,17 @@ func (k Ref) Key(buffer string) sluice.Key {
 		return sluice.EncodedKey(buffer[k.start:k.end], k.len())
 	}
 	return sluice.EncodedKey(k.text, k.len())
+}
+
+// View returns the key without memory of its own. It is valid until the buffer changes.
+func (k Ref) View(b *Buffer) sluice.Key { return sluice.EncodedKey(k.view(b), k.len()) }
+
+// view returns the text of the key. It is valid until the buffer changes.
+func (k Ref) view(b *Buffer) string {
+	if k.end > k.start {
+		return unsafe.String(&b.bytes[k.start], k.end-k.start) //nolint:gosec // the bounds are of one key of the buffer
+	}
+	return k.text
 }
 
 // keptBytes is the size of the largest buffer that is kept for another request.

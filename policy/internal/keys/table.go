@@ -7,8 +7,10 @@ import (
 	"math/bits"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/prefetch"
 )
 
 // ID identifies a key in a Table.
@@ -39,7 +41,7 @@ type Table[V comparable] struct {
 
 // core is the content of a table: groups of entries, and a word of marks for each group. A mark is a part of the hash of its
 // entry's key. Marks are so few that they stay in a cache near the processor: a key that is not there takes one look at them, and
-// a key that is there one more look at its entry.
+// a key that is there one more look at its entry, which is fetched meanwhile.
 //
 // An entry never changes once its mark is set, except for its state, which changes in one step.
 type core[V comparable] struct {
@@ -76,6 +78,7 @@ const (
 	entrySize = 32                // bytes
 	ones      = (1<<64 - 1) / 255 // a word with 1 in each byte
 	chunkSize = MaxKey + 1
+	large     = 1 << 10 // groups: their entries leave little room in a cache near the processor
 )
 
 // Len returns the number of keys.
@@ -91,6 +94,12 @@ func (t *Table[V]) Len() int {
 // IsEmpty reports whether there are no keys. It takes no lock.
 func (t *Table[V]) IsEmpty() bool { return t.core.Load() == nil }
 
+// IsLarge reports whether most entries are in no cache near the processor. It takes no lock.
+func (t *Table[V]) IsLarge() bool {
+	c := t.core.Load()
+	return c != nil && len(c.marks) >= large
+}
+
 // Bytes returns how much memory the keys take, without their values.
 func (t *Table[V]) Bytes() int64 {
 	if c := t.core.Load(); c != nil {
@@ -105,25 +114,22 @@ func (t *Table[V]) Find(k Ref, b *Buffer) (v V, found bool) {
 	if c == nil {
 		return v, false
 	}
-	text := b.bytes[k.start:k.end]
-	if len(text) == 0 {
-		n := len(b.bytes)
-		b.bytes = append(b.bytes, k.text...)
-		text, b.bytes = b.bytes[n:], b.bytes[:n]
-	}
-	if i := c.find(c.hash(text, k.len()), text, k.len()); i >= 0 {
+	if i := c.find(k.view(b), k.len()); i >= 0 {
 		return c.valueOf(&c.entries[i]), true
 	}
 	return v, false
 }
 
 // hash returns the hash of a key.
-func (c *core[V]) hash(text []byte, parts int) uint64 {
-	return maphash.Bytes(c.seed, text) ^ uint64(parts)*0x9e3779b97f4a7c15
+func (c *core[V]) hash(text string, parts int) uint64 {
+	return maphash.String(c.seed, text) ^ uint64(parts)*0x9e3779b97f4a7c15
 }
 
 // markOf returns the mark of a hash.
 func markOf(hash uint64) uint64 { return max(hash&0xff, firstMark) }
+
+// halfOf returns the first of the four entries of a group where a key goes if one of them is free: a search fetches them.
+func halfOf(hash uint64) int { return int(hash>>8) & 4 }
 
 // home returns the first group for a hash, and next the group after another one.
 func (c *core[V]) home(hash uint64) int { return int(hash >> 32 * uint64(len(c.marks)) >> 32) }
@@ -143,13 +149,18 @@ func matches(word, mark uint64) uint64 {
 }
 
 // find returns the index of a key's entry; -1 for none.
-func (c *core[V]) find(hash uint64, text []byte, parts int) int {
+func (c *core[V]) find(text string, parts int) int {
+	hash := c.hash(text, parts)
 	mark := markOf(hash)
-	for g := c.home(hash); ; g = c.next(g) {
+	g := c.home(hash)
+	if len(c.marks) >= large {
+		prefetch.Lines(unsafe.Pointer(&c.entries[g*groupSize+halfOf(hash)])) // they arrive together with the marks
+	}
+	for ; ; g = c.next(g) {
 		word := c.marks[g].Load()
 		for m := matches(word, mark); m != 0; m &= m - 1 {
 			i := g*groupSize + bits.TrailingZeros64(m)/8
-			if s := &c.entries[i]; int(s.parts) == parts && int(s.length) == len(text) && string(c.textOf(s)) == string(text) {
+			if s := &c.entries[i]; int(s.parts) == parts && int(s.length) == len(text) && string(c.textOf(s)) == text {
 				return i
 			}
 		}
@@ -157,12 +168,6 @@ func (c *core[V]) find(hash uint64, text []byte, parts int) int {
 			return -1
 		}
 	}
-}
-
-// locate is find for an ID.
-func (c *core[V]) locate(id ID) int {
-	text := []byte(id.text)
-	return c.find(c.hash(text, id.parts), text, id.parts)
 }
 
 // textOf returns the text of an entry's key.
@@ -188,7 +193,7 @@ func (t *Table[V]) Get(id ID) (v V, end uint32, found bool) {
 	if c == nil {
 		return v, 0, false
 	}
-	if i := c.locate(id); i >= 0 {
+	if i := c.find(id.text, id.parts); i >= 0 {
 		return c.valueOf(&c.entries[i]), endOf(&c.entries[i]), true
 	}
 	return v, 0, false
@@ -226,25 +231,26 @@ func (c *core[V]) isWasteful() bool {
 }
 
 func (c *core[V]) set(id ID, v V, end uint32) {
-	text, state := []byte(id.text), uint64(end)<<32|uint64(c.number(v))
-	hash := c.hash(text, id.parts)
-	if i := c.find(hash, text, id.parts); i >= 0 {
+	state := uint64(end)<<32 | uint64(c.number(v))
+	if i := c.find(id.text, id.parts); i >= 0 {
 		c.entries[i].state.Store(state)
 		return
 	}
-	c.insert(hash, text, uint16(id.parts), state)
+	c.insert(id, state)
 }
 
 // insert adds a key that is not there.
-func (c *core[V]) insert(hash uint64, text []byte, parts uint16, state uint64) {
+func (c *core[V]) insert(id ID, state uint64) {
+	text, hash := id.text, c.hash(id.text, id.parts)
 	g := c.home(hash)
 	for matches(c.marks[g].Load(), empty) == 0 {
 		g = c.next(g)
 	}
 	word := c.marks[g].Load()
-	i := bits.TrailingZeros64(matches(word, empty)) / 8
+	half := halfOf(hash)
+	i := (half + bits.TrailingZeros64(matches(bits.RotateLeft64(word, -8*half), empty))/8) % groupSize
 	e := &c.entries[g*groupSize+i]
-	e.parts, e.length = parts, uint16(len(text))
+	e.parts, e.length = uint16(id.parts), uint16(len(text))
 	if copy(e.text[:], text) < len(text) {
 		binary.LittleEndian.PutUint32(e.text[:], c.keep(text))
 	}
@@ -255,7 +261,7 @@ func (c *core[V]) insert(hash uint64, text []byte, parts uint16, state uint64) {
 }
 
 // keep keeps a long text, and returns its position.
-func (c *core[V]) keep(text []byte) uint32 {
+func (c *core[V]) keep(text string) uint32 {
 	chunks := *c.long.Load()
 	if len(chunks) == 0 || c.fill+len(text) > chunkSize {
 		chunks = append(chunks, make([]byte, chunkSize)) // readers have positions in earlier chunks only
@@ -292,8 +298,7 @@ func newCore[V comparable](keys int) *core[V] {
 func (c *core[V]) rebuilt() *core[V] {
 	n := newCore[V](c.live + c.live/2)
 	c.each(func(e *entry) {
-		text := c.textOf(e)
-		n.insert(n.hash(text, int(e.parts)), text, e.parts, uint64(endOf(e))<<32|uint64(n.number(c.valueOf(e))))
+		n.insert(c.idOf(e), uint64(endOf(e))<<32|uint64(n.number(c.valueOf(e))))
 	})
 	return n
 }
@@ -321,7 +326,7 @@ func (t *Table[V]) Remove(id ID) bool {
 	if c == nil {
 		return false
 	}
-	i := c.locate(id)
+	i := c.find(id.text, id.parts)
 	if i < 0 {
 		return false
 	}
