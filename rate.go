@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -66,7 +67,10 @@ func ParseRate(text string) (Rate, error) {
 		return fail("has no period")
 	}
 	n, err := parseCount(count)
-	if err != nil || n < 1 {
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return fail("has a count that is too large before the slash")
+	case err != nil || n < 1:
 		return fail("needs a whole count of 1 or more before the slash")
 	}
 	digits := strings.TrimRight(per, "abcdefghijklmnopqrstuvwxyz")

@@ -2,6 +2,7 @@ package reader
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -243,17 +244,16 @@ func (d *decoder) oldBool(n ast.Node) (value, ok bool) {
 
 // integer reads a whole number, which is never negative here.
 func (d *decoder) integer(at setting, n ast.Node, v reflect.Value) {
-	if _, ok := n.(*ast.IntegerNode); !ok {
-		d.wrong(at, n, "a whole number")
-		return
-	}
+	_, whole := n.(*ast.IntegerNode)
 	text := strings.ReplaceAll(n.GetToken().Value, "_", "")
 	i, err := strconv.ParseInt(text, 0, v.Type().Bits())
 	switch {
+	case !whole && !errors.Is(err, strconv.ErrRange): // the parser takes a number that is too large for a text
+		d.wrong(at, n, "a whole number")
 	case strings.HasPrefix(text, "-"):
 		d.Report(at.path, fmt.Sprintf("is %s", d.show(at, n)), "give 0 or more")
 	case err != nil:
-		d.Report(at.path, fmt.Sprintf("is %s, which is not a number, or is too large", d.show(at, n)), "")
+		d.Report(at.path, fmt.Sprintf("is %s, which is too large", text), fmt.Sprintf("give %d at most", uint64(1)<<(v.Type().Bits()-1)-1))
 	default:
 		v.SetInt(i)
 	}

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"reflect"
@@ -149,18 +150,18 @@ func (o *Override) build(s *reader.Source, path string, given []Limit, hybrid *H
 		}
 		numbers, at = []Numbers{*o.Limit}, func(int) string { return path + ".limit" }
 	}
-	p.Limits, ok = limitsOf(s, path, at, numbers, given, hybrid)
+	p.Limits, ok = limitsOf(s, path, at, numbers, written(s, at), given, hybrid)
 	return p, ok
 }
 
-// limitsOf makes the limits of an override or a plan.
-func limitsOf(s *reader.Source, path string, at func(int) string, numbers []Numbers, given []Limit, hybrid *Hybrid) (limits []*sluice.Limit, ok bool) {
-	if len(numbers) != len(given) {
-		s.Follow(path, fmt.Sprintf("has numbers for %d limits, and the rule has %d", len(numbers), len(given)), "give as many, in their order; {} leaves one as it is")
+// limitsOf makes the limits of an override or a plan. The function given reports which numbers a limit has.
+func limitsOf(s *reader.Source, path string, at func(int) string, numbers []Numbers, given func(i int, name string) bool, of []Limit, hybrid *Hybrid) (limits []*sluice.Limit, ok bool) {
+	if len(numbers) != len(of) {
+		s.Follow(path, fmt.Sprintf("has numbers for %d limits, and the rule has %d", len(numbers), len(of)), "give as many, in their order; {} leaves one as it is")
 		return nil, false
 	}
 	for i := range numbers {
-		merged := numbers[i].over(given[i], func(name string) bool { return s.Has(at(i) + "." + name) })
+		merged := numbers[i].over(of[i], func(name string) bool { return given(i, name) })
 		merged.Name = ""
 		l := merged.build(s, at(i))
 		if l == nil {
@@ -174,6 +175,11 @@ func limitsOf(s *reader.Source, path string, at func(int) string, numbers []Numb
 		limits = append(limits, l)
 	}
 	return limits, true
+}
+
+// written reports which numbers a source has at some paths.
+func written(s *reader.Source, at func(int) string) func(i int, name string) bool {
+	return func(i int, name string) bool { return s.Has(at(i) + "." + name) }
 }
 
 // table reads the overrides of a file.
@@ -237,7 +243,6 @@ func (t *table) terms(at spot, row []string) (o policy.Override) {
 // limits makes the limits of a row.
 func (t *table) limits(at spot, row []string) []*sluice.Limit {
 	numbers := make([]Numbers, len(t.given))
-	present := make([]map[string]bool, len(t.given))
 	for i, c := range t.columns {
 		if row[i] == "" { // a plan too
 			continue
@@ -247,28 +252,16 @@ func (t *table) limits(at spot, row []string) []*sluice.Limit {
 			at.follow(t.Source, c.name+": "+reader.Quote(row[i])+" "+problem, suggestion)
 			return nil
 		}
-		if present[c.limit] == nil {
-			present[c.limit] = map[string]bool{}
-		}
-		present[c.limit][numberNames[c.field]] = true
 	}
-	var limits []*sluice.Limit
-	for i := range numbers {
-		merged := numbers[i].over(t.given[i], func(name string) bool { return present[i][name] })
-		merged.Name = ""
-		inner := reader.New("", nil)
-		l := merged.build(inner, "")
-		if l == nil {
-			e := inner.Mistakes()[0]
-			at.follow(t.Source, strings.TrimPrefix(e.Path, ".")+" "+e.Problem, e.Suggestion)
-			return nil
-		}
-		l, bad := t.rule.Hybrid.override(l)
-		if bad != nil {
-			at.follow(t.Source, "these numbers do not fit the rule: "+bad.String(), bad.remedy)
-			return nil
-		}
-		limits = append(limits, l)
+	given := func(limit int, name string) bool {
+		i := slices.IndexFunc(t.columns, func(c column) bool { return c.limit == limit && columnNames[c.field] == name })
+		return i >= 0 && row[i] != ""
+	}
+	inner := reader.New("", nil)
+	limits, ok := limitsOf(inner, "", func(int) string { return "" }, numbers, given, t.given, &t.rule.Hybrid)
+	if !ok {
+		e := inner.Mistakes()[0]
+		at.follow(t.Source, cmp.Or(strings.TrimPrefix(e.Path, "."), "this line")+" "+e.Problem, e.Suggestion)
 	}
 	return limits
 }

@@ -28,7 +28,8 @@ func (f *File) plans(s *reader.Source, o *policy.Options, where []origins) {
 			}
 			r := &f.Rules[i]
 			where[i+1].set(field, at+"."+of)
-			made, ok := limitsOf(s, at+"."+of, func(i int) string { return fmt.Sprintf("%s.%s[%d]", at, of, i) }, f.Plans[name][of], r.LimitsGiven(), &r.Hybrid)
+			place := func(i int) string { return fmt.Sprintf("%s.%s[%d]", at, of, i) }
+			made, ok := limitsOf(s, at+"."+of, place, f.Plans[name][of], written(s, place), r.LimitsGiven(), &r.Hybrid)
 			if ok {
 				plan.Limits[of] = made
 			}

@@ -13,9 +13,9 @@ import (
 // Terms are what an override by call gives a key, as an object of JSON: numbers for the limits of the rule, a plan, or one of the words.
 type Terms struct {
 	// Limit is for the only limit of the rule.
-	Limit *Numbers `yaml:"limit"`
+	Limit *Numbers `yaml:"limit" remedy:"write it as in {\"rate\": \"5000/m\"}"`
 	// Limits are for all limits of the rule, in their order. {} leaves a limit as it is.
-	Limits []Numbers `yaml:"limits"`
+	Limits []Numbers `yaml:"limits" remedy:"write it as in [{\"rate\": \"5000/m\"}, {}]"`
 	// Plan names a plan.
 	Plan string `yaml:"plan"`
 	// Unlimited lets the key pass without limits.
@@ -37,17 +37,22 @@ func (f *File) Terms(rule, text string) (policy.Terms, error) {
 	}
 	t := &whole.Terms
 	i := slices.IndexFunc(f.Rules, func(r Rule) bool { return r.Name == rule })
-	given := 0
-	for _, is := range []bool{t.Limit != nil || t.Limits != nil, t.Plan != "", t.Unlimited, t.Deny} {
-		if is {
-			given++
+	var given []string
+	for _, field := range []struct {
+		name string
+		is   bool
+	}{{"limit", t.Limit != nil}, {"limits", t.Limits != nil}, {"plan", t.Plan != ""}, {"unlimited", t.Unlimited}, {"deny", t.Deny}} {
+		if field.is {
+			given = append(given, field.name)
 		}
 	}
 	switch {
 	case i < 0:
 		s.Report("terms", fmt.Sprintf("there is no rule %s", reader.Quote(rule)), "")
-	case given != 1:
-		s.Report("terms", fmt.Sprintf("an override has one of limit, limits, plan, unlimited and deny, and this one has %d", given), "give one of them")
+	case len(given) == 0:
+		s.Report("terms.limit", "is missing, and limits, plan, unlimited and deny are too", "give one of them")
+	case len(given) > 1:
+		s.Report("terms."+given[1], "is given, and "+given[0]+" too", "give one of them")
 	case t.Plan != "":
 		p.Plan = t.Plan
 		if _, known := f.Plans[t.Plan]; !known {
