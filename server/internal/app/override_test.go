@@ -35,19 +35,29 @@ func TestWrongOverridesChangeNothing(t *testing.T) {
 		{API, good, nil, 401, "", "admin token"},
 		{Admin, good, nil, 401, "", "admin token"},
 		{API, good, []string{"Authorization", "Bearer another"}, 401, "", ""},
-		{Admin, one(``), bearer, 400, "", "give one of them"},
+		{Admin, one(``), bearer, 400, "limit", "give one of them"},
 		{Admin, one(`, "limit": {}`), bearer, 200, "", ""}, // all numbers are the rule's
-		{Admin, one(`, "limit": {"rate": "9/d"}, "deny": true`), bearer, 400, "", "give one of them"},
+		{Admin, one(`, "limit": {"rate": "9/d"}, "deny": true`), bearer, 400, "deny", "give one of them"},
+		{Admin, one(`, "limit": {}, "limits": [{}]`), bearer, 400, "limits", "limit too"},
 		{Admin, one(`, "limit": {"rate": "9"}`), bearer, 400, "limit.rate", ""},
 		{Admin, one(`, "limit": {"rate": "9/d", "rates": 1}`), bearer, 400, "limit.rates", "did you mean"},
 		{Admin, one(`, "limit": {"burst": -1}`), bearer, 400, "limit.burst", ""},
 		{Admin, one(`, "limit": {"max": 4}`), bearer, 400, "limit.max", "concurrency"},
-		{Admin, one(`, "limits": [{}, {}]`), bearer, 400, "", "give as many"},
-		{Admin, one(`, "limit": 5`), bearer, 400, "limit", ""},
+		{Admin, one(`, "limits": [{}, {}]`), bearer, 400, "limits", "give as many"},
+		{Admin, one(`, "limit": 5`), bearer, 400, "limit", `{\"rate\"`},
+		{Admin, one(`, "limits": 5`), bearer, 400, "limits[0]", ""},
+		{Admin, one(`, "limit": {"burst": 99999999999999999999}`), bearer, 400, "limit.burst", "too large"},
+		{Admin, one(`, "limit": {"rate": "99999999999999999999/m"}`), bearer, 400, "limit.rate", "too large"},
+		{Admin, one(`, "unlimited": "yes"`), bearer, 400, "unlimited", "true or false"},
+		{Admin, one(`, "plan": 5`), bearer, 400, "plan", "a text"},
+		{Admin, ``, bearer, 400, "", "rule, key, limit"},
+		{Admin, `[]`, bearer, 400, "", "rule, key, limit"},
 		{Admin, one(`, "limit": {"rate": "9/d"}, "until": "2020-01-01T00:00:00Z"`), bearer, 400, "until", "a time to come"},
 		{Admin, one(`, "limit": {"rate": "9/d"}, "for_ms": 0`), bearer, 400, "for_ms", "from 1"},
 		{Admin, one(`, "limit": {"rate": "9/d"}, "for_ms": 5, "until": "2099-01-01T00:00:00Z"`), bearer, 400, "until", "one of them"},
-		{Admin, one(`, "limit": {"rate": "9/d"}, "until": "Monday"`), bearer, 400, "", ""},
+		{Admin, one(`, "limit": {"rate": "9/d"}, "until": "Monday"`), bearer, 400, "until", "2030-01-31T18:00:00Z"},
+		{Admin, one(`, "limit": {"rate": "9/d"}, "until": 1700000000`), bearer, 400, "until", "2030-01-31T18:00:00Z"},
+		{Admin, one(`, "limit": {"rate": "9/d"}, "note": "` + strings.Repeat("x", 900_000) + `"`), bearer, 400, "note", "512"}, // in a moment
 		{Admin, one(`, "limit": {"rate": "9/d"}, "note": "` + strings.Repeat("x", 600) + `"`), bearer, 400, "note", "512"},
 		{Admin, one(`, "limit": {"rate": "9/d"}, "note": "a\nb"`), bearer, 400, "note", "one line"},
 		{Admin, one(`, "limit": {"rate": "9/d"}, "nots": ""`), bearer, 400, "nots", "the fields are"},
@@ -60,6 +70,9 @@ func TestWrongOverridesChangeNothing(t *testing.T) {
 		{Admin, `{"overrides": [` + good + `, {"rule": "tenants", "key": ["b"], "limit": {"rate": "x"}}]}`, bearer, 400, "overrides[1].limit.rate", "nothing of the batch"},
 		{Admin, `{"overrides": [` + many + `]}`, bearer, 400, "overrides", "1 to 1000"},
 		{Admin, `{"overrides": []}`, bearer, 400, "overrides", "1 to 1000"},
+		{Admin, `{"overrides": 5}`, bearer, 400, "overrides", "a list"},
+		{Admin, `{"overrides": [` + good + `, 5]}`, bearer, 400, "overrides[1]", "rule, key, limit"},
+		{Admin, `{"overrides": [` + good + `, ` + one(`, "limit": {}, "until": "Monday"`) + `]}`, bearer, 400, "overrides[1].until", "nothing of the batch"},
 		{Admin, `{"overrides": [` + good + `], "rule": "tenants"}`, bearer, 400, "overrides", "its own fields"},
 	} {
 		before := r.engine.overrides.Len()
@@ -77,6 +90,17 @@ func TestWrongOverridesChangeNothing(t *testing.T) {
 		if n := r.engine.overrides.Len(); c.status != 200 && n != before {
 			t.Errorf("%.200s is refused, and there are %d overrides in place of %d", c.body, n, before)
 		}
+	}
+	for query, want := range map[string]string{
+		"rule=tenant": `"field":"?rule"`, "rule=tenants&rule=nets": `"field":"?rule"`, "key=acme": `"field":"?rule"`, "rule=tenants&prefix=a&key=acme": `"field":"?key"`,
+		"rule=tenants&key=a&key=b": `"field":"?key"`, "rule=tenants&most=0": `"field":"?most"`, "rule=tenants&from=x": `"field":"?from"`, "rule=tenants&form=x": `"field":"?form"`, "rule=%zz": `"field":"?"`,
+	} {
+		if res, text := r.send(Admin, http.MethodGet, "/v1/overrides?"+query, "", bearer...); res.StatusCode != 400 || !strings.Contains(text, want) || !strings.Contains(text, `"remedy":"`) {
+			t.Errorf("a list of %s is answered %d %s, want 400 and %s", query, res.StatusCode, text, want)
+		}
+	}
+	if res, text := r.send(Admin, http.MethodDelete, "/v1/overrides", `{"rule": "tenant", "key": ["acme"]}`, bearer...); res.StatusCode != 400 || !strings.Contains(text, "the rules are") {
+		t.Errorf("an override of a rule that never was is removed with the answer %d %s", res.StatusCode, text)
 	}
 }
 

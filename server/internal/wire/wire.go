@@ -99,6 +99,8 @@ type Usage struct {
 	// Allowed is whether the next request of the rule's cost would pass, and Reason why it would not.
 	Allowed bool   `json:"allowed"`
 	Reason  string `json:"reason,omitempty"`
+	// UnknownPlan says that the named plan is not a plan of the policy, so the numbers are the rule's.
+	UnknownPlan bool `json:"unknown_plan,omitempty"`
 	// Limits are the limits that apply to the key; none if the rule or an override exempts the key, or denies it.
 	Limits []LimitUsage `json:"limits"`
 }

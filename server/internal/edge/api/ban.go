@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -110,11 +108,15 @@ func (a *API) bannable(name string) *problem {
 
 // listBans answers with a page of the bans in force.
 func (a *API) listBans(w http.ResponseWriter, r *http.Request) *problem {
-	q, p := banPage(r.URL.Query())
+	values, p := parameters(r, "from", "most")
 	if p != nil {
 		return p
 	}
-	list, next, err := a.o.Decider.ListBans(r.Context(), q)
+	most, p := lengthOf(values)
+	if p != nil {
+		return p
+	}
+	list, next, err := a.o.Decider.ListBans(r.Context(), sluice.BanQuery{From: values.Get("from"), Most: most})
 	if err != nil {
 		var bad *sluice.RequestError
 		if errors.As(err, &bad) {
@@ -154,24 +156,6 @@ func listedBan(b *policy.BannedKey) wire.Ban {
 		Rule: b.Rule, Limit: b.Limit, Key: b.Values, Digest: b.Digest,
 		LeftMS: int64((b.Left + time.Millisecond - 1) / time.Millisecond), InRow: b.InRow, ByHand: b.ByHand,
 	}
-}
-
-// banPage reads which page the caller wants.
-func banPage(values url.Values) (q sluice.BanQuery, p *problem) {
-	for name := range values {
-		if name != "from" && name != "most" {
-			return q, invalid("?"+name, fmt.Sprintf("There is no parameter %q.", name), "the parameters are from and most")
-		}
-	}
-	q.From = values.Get("from")
-	if text := values.Get("most"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > 1000 {
-			return q, invalid("?most", fmt.Sprintf("%q is not the size of a page.", text), "give a number from 1 to 1000, or leave it out for 100")
-		}
-		q.Most = n
-	}
-	return q, nil
 }
 
 // banProblem returns the problem of a call about bans that failed.

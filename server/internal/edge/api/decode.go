@@ -70,9 +70,6 @@ func readBody(r *http.Request, b *[]byte) *problem {
 	case err != nil:
 		return invalid("", "The body could not be read to its end.", "send as many bytes as Content-Length says")
 	}
-	if len(bytes.TrimSpace(*b)) == 0 {
-		return invalid("", "The body is empty.", `send a JSON object, such as {"client_ip": "192.0.2.1", "path": "/"}`)
-	}
 	return nil
 }
 
@@ -122,10 +119,13 @@ func acceptable(r *http.Request) *problem {
 // than once. It returns the names.
 func checkKeys(body []byte, known []string) (map[string]bool, *problem) {
 	d := json.NewDecoder(bytes.NewReader(body))
-	if first, err := d.Token(); err != nil {
+	switch first, err := d.Token(); {
+	case errors.Is(err, io.EOF):
+		return nil, invalid("", "The body is empty.", "send a JSON object with fields of "+strings.Join(known, ", "))
+	case err != nil:
 		return nil, explainJSON(err)
-	} else if first != json.Delim('{') {
-		return nil, invalid("", "The body is not a JSON object.", `send one such as {"client_ip": "192.0.2.1", "path": "/"}`)
+	case first != json.Delim('{'):
+		return nil, invalid("", "This is not a JSON object.", "send one with fields of "+strings.Join(known, ", "))
 	}
 	seen := make(map[string]bool, len(known))
 	for d.More() {
@@ -172,6 +172,9 @@ func suggest(name string, known []string) string {
 	return "the fields are " + strings.Join(known, ", ")
 }
 
+// embedded removes the names of Go's embedded structs from the name of a field.
+var embedded = strings.NewReplacer("keyOfRule.", "", "OverrideTerms.", "")
+
 // explainJSON returns the problem of a body that is not JSON, or not the expected JSON.
 func explainJSON(err error) *problem {
 	var kind *json.UnmarshalTypeError
@@ -181,6 +184,7 @@ func explainJSON(err error) *problem {
 	case errors.As(err, &field):
 		return field
 	case errors.As(err, &kind):
+		kind.Field = embedded.Replace(kind.Field)
 		return invalid(kind.Field, fmt.Sprintf("%q is, or holds, a JSON %s.", kind.Field, kind.Value), "give "+wanted(kind))
 	case errors.As(err, &syntax) && !strings.HasPrefix(syntax.Error(), "unexpected end"):
 		return invalid("", fmt.Sprintf("The body is not JSON: %s, at byte %d.", syntax.Error(), syntax.Offset), "send one JSON object")
@@ -202,6 +206,10 @@ func wanted(e *json.UnmarshalTypeError) string {
 		return "an object of texts"
 	case e.Type.Kind() == reflect.Int64:
 		return "a whole number"
+	case e.Type.Kind() == reflect.Bool:
+		return "true or false"
+	case e.Type.Kind() == reflect.Slice:
+		return "a list"
 	default:
 		return "a text"
 	}

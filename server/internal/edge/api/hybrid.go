@@ -9,7 +9,11 @@ func (a *API) hybridCalls() []route { return []route{{method: http.MethodGet, se
 
 // listHybrid answers with the hybrid limits, and the keys with the most granted units.
 func (a *API) listHybrid(w http.ResponseWriter, r *http.Request) *problem {
-	rule, most, p := a.keyQuery(r.URL.Query())
+	values, p := parameters(r, "rule", "most")
+	if p != nil {
+		return p
+	}
+	rule, most, p := a.listed(values)
 	if p != nil {
 		return p
 	}

@@ -5,17 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
-	"strconv"
 	"time"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/wire"
 )
-
-// mostKeys bounds a list of keys. Each key costs one call of the store.
-const mostKeys = 1000
 
 // Keys is the call /v1/keys without authorization. The caller must authorize requests.
 func (a *API) Keys() http.Handler { return a.handler(a.keyCalls()) }
@@ -24,18 +19,21 @@ func (a *API) keyCalls() []route { return []route{{method: http.MethodGet, serve
 
 // listKeys answers with the keys that were denied lately, and what is left for each of them now.
 func (a *API) listKeys(w http.ResponseWriter, r *http.Request) *problem {
-	values := r.URL.Query()
+	values, p := parameters(r, "rule", "most", "limited")
+	if p != nil {
+		return p
+	}
 	limited := values.Get("limited")
-	if delete(values, "limited"); limited != "" && limited != "true" {
+	if limited != "" && limited != "true" {
 		return invalid("?limited", fmt.Sprintf("%.32q is not true.", limited), "give limited=true for the keys whose next request would be denied, or leave it out")
 	}
-	rule, most, p := a.keyQuery(values)
+	rule, most, p := a.listed(values)
 	if p != nil {
 		return p
 	}
 	wanted := most
 	if limited != "" {
-		wanted = mostKeys
+		wanted = mostListed // each key costs one call of the store
 	}
 	all := a.o.DeniedKeys(r.Context(), rule, wanted)
 	denied, reveals := all.Keys, a.o.Reveals(r)
@@ -123,26 +121,13 @@ func tighter(d *sluice.Decision, than *wire.LeftNow) bool {
 	return d.Allowed && d.Remaining < than.Remaining
 }
 
-// keyQuery reads which keys the caller wants.
-func (a *API) keyQuery(values url.Values) (rule string, most int, p *problem) {
-	for name := range values {
-		if name != "rule" && name != "most" {
-			return "", 0, invalid("?"+name, fmt.Sprintf("There is no parameter %q.", name), "the parameters are rule, most and limited")
-		}
+// listed reads the rule whose keys the caller wants, and how many keys. Keys of all rules are listed for an empty rule.
+func (a *API) listed(values url.Values) (rule string, most int, p *problem) {
+	if rule = values.Get("rule"); rule != "" && a.o.Decider.Policy().Rule(rule) == nil {
+		return "", 0, invalid("?rule", fmt.Sprintf("There is no rule %.64q.", rule), "the rules are "+namesOf(a.o.Decider.Policy().Rules()))
 	}
-	rule, most = values.Get("rule"), 100
-	rules := a.o.Decider.Policy().Rules()
-	if rule != "" && !slices.ContainsFunc(rules, func(r *policy.Rule) bool { return r.Name == rule }) {
-		return "", 0, invalid("?rule", fmt.Sprintf("There is no rule %.64q.", rule), "the rules are "+namesOf(rules))
-	}
-	if text := values.Get("most"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > mostKeys {
-			return "", 0, invalid("?most", fmt.Sprintf("%.32q is not a number of keys.", text), fmt.Sprintf("give a number from 1 to %d, or leave it out for 100", mostKeys))
-		}
-		most = n
-	}
-	return rule, most, nil
+	most, p = lengthOf(values)
+	return rule, most, p
 }
 
 // resets is the answer to a reset.

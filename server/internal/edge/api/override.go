@@ -2,16 +2,18 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/internal/file/reader"
@@ -41,24 +43,24 @@ const (
 	mostTerms     = 4096
 )
 
-// newOverride is the override that a caller wants, or removes.
+// newOverride is the override that a caller wants.
 type newOverride struct {
-	Rule      string          `json:"rule"`
-	Key       texts           `json:"key"`
-	Limit     json.RawMessage `json:"limit,omitempty"`
-	Limits    json.RawMessage `json:"limits,omitempty"`
-	Plan      string          `json:"plan,omitempty"`
-	Unlimited bool            `json:"unlimited,omitempty"`
-	Deny      bool            `json:"deny,omitempty"`
-	ForMS     *int64          `json:"for_ms,omitempty"`
-	Until     *time.Time      `json:"until,omitempty"`
-	Note      string          `json:"note,omitempty"`
+	keyOfRule
+	wire.OverrideTerms
+	ForMS *int64  `json:"for_ms,omitempty"`
+	Until *moment `json:"until,omitempty"`
+	Note  string  `json:"note,omitempty"`
 }
 
-// keyed is a key whose override a caller removes.
-type keyed struct {
-	Rule string `json:"rule"`
-	Key  texts  `json:"key"`
+// moment is when an override ends.
+type moment struct{ time.Time }
+
+// UnmarshalJSON reads a time.
+func (m *moment) UnmarshalJSON(data []byte) error {
+	if m.Time.UnmarshalJSON(data) != nil {
+		return invalid("until", fmt.Sprintf(`"until" is %.64s, and a time is wanted.`, data), `write it as in "2030-01-31T18:00:00Z"`)
+	}
+	return nil
 }
 
 // Overrides are the calls of /v1/overrides without authorization. The caller must authorize requests.
@@ -85,32 +87,36 @@ func (a *API) overrideCalls() []route {
 	return calls
 }
 
-// changeOverrides sets overrides, or removes them.
+// changeOverrides sets overrides, or removes them. One override is a batch of one.
 func (a *API) changeOverrides(remove bool) func(http.ResponseWriter, *http.Request) *problem {
 	return func(w http.ResponseWriter, r *http.Request) *problem {
-		all, one, p := decodeOverrides(r, remove)
+		texts, batch, p := overridesOf(r, remove)
 		if p != nil {
 			return p
 		}
-		changes, records := make([]wire.KeptOverride, len(all)), make([]Change, len(all))
+		changes, records, answers := make([]wire.KeptOverride, len(texts)), make([]Change, len(texts)), make([]wire.OverrideChanged, len(texts))
 		now, seen := time.Now(), map[string]int{}
-		for i := range all {
-			p := a.override(&all[i], &changes[i], now, remove)
+		for i := range texts {
 			o := &changes[i]
-			o.By, o.At = printed(r.Header.Get("Sluice-Operator"), 128), now
+			key, p := a.override(texts[i], o, now, remove)
 			name := o.Rule + " " + strconv.Itoa(o.Key.Len()) + " " + o.Key.Text()
 			if first, twice := seen[name]; p == nil && twice {
-				p = invalid("key", fmt.Sprintf("The key is that of overrides[%d] too.", first), "give each key once")
+				p = invalid("key", fmt.Sprintf("The key is the key of overrides[%d] too.", first), "give each key once")
 			}
 			if seen[name] = i; p != nil {
-				if !one {
-					p.Field = strings.TrimSuffix(fmt.Sprintf("overrides[%d].%s", i, p.Field), ".")
+				if batch {
+					at := fmt.Sprintf("overrides[%d]", i)
+					p.Field, p.Detail = strings.TrimSuffix(at+"."+p.Field, "."), at+": "+p.Detail
+				}
+				if len(texts) > 1 {
 					p.Remedy += "; nothing of the batch was changed"
 				}
 				return p
 			}
+			o.By, o.At = printed(r.Header.Get("Sluice-Operator"), 128), now
+			answers[i] = wire.OverrideChanged{Rule: o.Rule, Key: key, Until: timeOf(o.Until), Kept: a.o.Overrides.KeptIn()}
 			records[i] = Change{Action: "override", Status: http.StatusOK, Terms: o.Terms, Note: o.Note}
-			if a.of(&records[i], o.Rule, all[i].Key); !o.Until.IsZero() {
+			if a.of(&records[i], o.Rule, key); !o.Until.IsZero() {
 				records[i].For = o.Until.Sub(now)
 			}
 			if remove {
@@ -126,43 +132,44 @@ func (a *API) changeOverrides(remove bool) func(http.ResponseWriter, *http.Reque
 		for i := range records {
 			if err != nil {
 				records[i].Status, records[i].Problem = http.StatusServiceUnavailable, "Store unavailable"
+			} else {
+				answers[i].Existed = found[i]
 			}
 			a.o.OnChange(r, records[i])
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return unavailable("The overrides were not kept, or that is not known: "+err.Error()+".", "repeat the call; the second time changes nothing more")
-		}
-		answers := make([]wire.OverrideChanged, len(changes))
-		for i := range changes {
-			answers[i] = wire.OverrideChanged{Rule: changes[i].Rule, Key: all[i].Key, Existed: found[i], Until: timeOf(changes[i].Until), Kept: a.o.Overrides.KeptIn()}
-		}
-		if one {
-			writeJSON(w, http.StatusOK, answers[0])
-		} else {
+		case batch:
 			writeJSON(w, http.StatusOK, wire.OverridesChanged{Overrides: answers})
+		default:
+			writeJSON(w, http.StatusOK, answers[0])
 		}
 		return nil
 	}
 }
 
-// decodeOverrides reads one override, or a batch.
-func decodeOverrides(r *http.Request, remove bool) (all []newOverride, one bool, p *problem) {
+// fieldsOfChange returns what the body of a change, or an entry of a batch, is read into.
+func (q *newOverride) fieldsOfChange(remove bool) any {
+	if remove {
+		return &q.keyOfRule
+	}
+	return q
+}
+
+// overridesOf returns the JSON of an override, or of each override of a batch.
+func overridesOf(r *http.Request, remove bool) (texts []json.RawMessage, batch bool, p *problem) {
 	b := buffers.Get().(*[]byte)
 	defer keep(b)
 	if p := readBody(r, b); p != nil {
 		return nil, false, p
 	}
-	known := fieldsOf(new(newOverride))
-	if remove {
-		known = fieldsOf(new(keyed))
-	}
-	seen, p := checkKeys(*b, append(known, "overrides"))
+	seen, p := checkKeys(*b, append(fieldsOf(new(newOverride).fieldsOfChange(remove)), "overrides"))
 	switch {
 	case p != nil:
 		return nil, false, p
 	case !seen["overrides"]:
-		all = make([]newOverride, 1)
-		return all, true, decodeValue(*b, &all[0])
+		return []json.RawMessage{bytes.Clone(*b)}, false, nil
 	case len(seen) > 1:
 		return nil, false, invalid("overrides", `"overrides" is a batch, and there are fields of one override beside it.`, "give each override of the batch its own fields")
 	}
@@ -175,65 +182,67 @@ func decodeOverrides(r *http.Request, remove bool) (all []newOverride, one bool,
 	if n := len(body.Overrides); n < 1 || n > mostOverrides {
 		return nil, false, invalid("overrides", fmt.Sprintf("The batch has %d overrides.", n), fmt.Sprintf("give 1 to %d in a call", mostOverrides))
 	}
-	all = make([]newOverride, len(body.Overrides))
-	for i, text := range body.Overrides {
-		_, p := checkKeys(text, known)
-		if p == nil {
-			p = decodeValue(text, &all[i])
-		}
-		if p != nil {
-			p.Field = strings.TrimSuffix(fmt.Sprintf("overrides[%d].%s", i, p.Field), ".")
-			return nil, false, p
-		}
-	}
-	return all, false, nil
+	return body.Overrides, true, nil
 }
 
-// override reads what a caller wants.
-func (a *API) override(q *newOverride, o *wire.KeptOverride, now time.Time, remove bool) *problem {
-	if q.Rule == "" {
-		return invalid("rule", "The name of the rule is missing.", "name the rule whose key it is")
+// override reads what a caller wants, and returns the key as the caller gave it.
+func (a *API) override(text []byte, o *wire.KeptOverride, now time.Time, remove bool) (key []string, p *problem) {
+	var q newOverride
+	if p := decodeObject(text, q.fieldsOfChange(remove)); p != nil {
+		return nil, p
 	}
-	p := a.o.Decider.Policy()
-	k, err := p.KeyOf(q.Rule, q.Key...)
-	var bad *policy.RuleRequestError
-	if errors.As(err, &bad) && bad.Unknown && remove {
-		// The override of a rule that is gone. Its key is as it was listed.
-		k, err = sluice.NewKey(q.Key...), nil
+	if q.Rule == "" {
+		return nil, invalid("rule", "The name of the rule is missing.", "name the rule whose key it is")
+	}
+	k, err := a.o.Decider.Policy().KeyOf(q.Rule, q.Key...)
+	if remove && a.isGone(q.Rule) {
+		k, err = sluice.NewKey(q.Key...), nil // as it was listed
 	}
 	if err != nil {
-		return a.requestProblem(err)
+		return nil, a.requestProblem(err)
 	}
 	if o.Rule, o.Key, o.Removed = q.Rule, k, remove; remove {
-		return nil
+		return q.Key, nil
 	}
-	if o.Terms, err = termsOf(q); err != nil || len(o.Terms) > mostTerms {
-		return invalid("limits", fmt.Sprintf("The numbers take more than %d bytes.", mostTerms), "give only the numbers that differ from the rule")
+	if o.Terms, err = termsOf(&q.OverrideTerms); err != nil || len(o.Terms) > mostTerms {
+		return nil, invalid("limits", fmt.Sprintf("The numbers take more than %d bytes.", mostTerms), "give only the numbers that differ from the rule")
 	}
-	if err := p.CheckTerms(q.Rule, o.Terms); err != nil {
-		return termsProblem(err)
+	if err := a.o.Decider.Policy().CheckTerms(q.Rule, o.Terms); err != nil {
+		return nil, termsProblem(err)
 	}
-	switch {
-	case q.ForMS != nil && q.Until != nil:
-		return invalid("until", `There are "for_ms" and "until".`, "give one of them")
-	case q.ForMS != nil && (*q.ForMS < 1 || *q.ForMS > maxBanMillis):
-		return invalid("for_ms", fmt.Sprintf(`"for_ms" is %d.`, *q.ForMS), fmt.Sprintf("give milliseconds, from 1 to %d", int64(maxBanMillis)))
-	case q.ForMS != nil:
-		o.Until = now.Add(time.Duration(*q.ForMS) * time.Millisecond)
-	case q.Until != nil && !q.Until.After(now):
-		return invalid("until", fmt.Sprintf("%s is over.", q.Until.Format(time.RFC3339)), "give a time to come, or leave it out")
-	case q.Until != nil && q.Until.Sub(now) > maxBanMillis*time.Millisecond:
-		return invalid("until", "The end is more than 100 years away.", "leave it out: the override lasts until somebody removes it")
-	case q.Until != nil:
-		o.Until = *q.Until
-	}
-	if !o.Until.IsZero() {
-		o.Until = o.Until.Add(time.Second - 1).Truncate(time.Second).UTC()
+	if o.Until, p = q.end(now); p != nil {
+		return nil, p
 	}
 	if o.Note = printed(q.Note, mostNote); o.Note != q.Note {
-		return badNote(q.Note)
+		return nil, badNote(q.Note)
 	}
-	return nil
+	return q.Key, nil
+}
+
+// isGone reports whether a rule has overrides, and the policy does not have it.
+func (a *API) isGone(rule string) bool {
+	return a.o.Decider.Policy().Rule(rule) == nil && slices.Contains(a.o.Overrides.Rules(), rule)
+}
+
+// end returns when the override ends, in whole seconds; the zero time for never.
+func (q *newOverride) end(now time.Time) (end time.Time, p *problem) {
+	switch {
+	case q.ForMS != nil && q.Until != nil:
+		return end, invalid("until", `There are "for_ms" and "until".`, "give one of them")
+	case q.ForMS != nil && (*q.ForMS < 1 || *q.ForMS > maxBanMillis):
+		return end, invalid("for_ms", fmt.Sprintf(`"for_ms" is %d.`, *q.ForMS), fmt.Sprintf("give milliseconds, from 1 to %d", int64(maxBanMillis)))
+	case q.ForMS != nil:
+		end = now.Add(time.Duration(*q.ForMS) * time.Millisecond)
+	case q.Until == nil:
+		return end, nil
+	case !q.Until.After(now):
+		return end, invalid("until", fmt.Sprintf(`"until" is %s, which is over.`, q.Until.Format(time.RFC3339)), "give a time to come, or leave it out")
+	case q.Until.Sub(now) > maxBanMillis*time.Millisecond:
+		return end, invalid("until", `"until" is more than 100 years away.`, "leave it out: the override lasts until somebody removes it")
+	default:
+		end = q.Until.Time
+	}
+	return end.Add(time.Second - 1).Truncate(time.Second).UTC(), nil
 }
 
 func badNote(note string) *problem {
@@ -241,18 +250,11 @@ func badNote(note string) *problem {
 }
 
 // termsOf returns the terms in their shortest JSON, so that equal ones are equal texts.
-func termsOf(q *newOverride) (string, error) {
-	terms := struct {
-		Limit     json.RawMessage `json:"limit,omitempty"`
-		Limits    json.RawMessage `json:"limits,omitempty"`
-		Plan      string          `json:"plan,omitempty"`
-		Unlimited bool            `json:"unlimited,omitempty"`
-		Deny      bool            `json:"deny,omitempty"`
-	}{q.Limit, q.Limits, q.Plan, q.Unlimited, q.Deny}
+func termsOf(t *wire.OverrideTerms) (string, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	err := e.Encode(terms)
+	err := e.Encode(t)
 	return strings.TrimSpace(b.String()), err
 }
 
@@ -263,12 +265,8 @@ func termsProblem(err error) *problem {
 	switch {
 	case errors.As(err, &mistakes) && len(mistakes) > 0:
 		m := mistakes[0]
-		field := strings.TrimPrefix(strings.TrimPrefix(m.Path, "terms"), ".")
-		what := m.Problem
-		if field != "" {
-			what = strconv.Quote(field) + " " + what
-		}
-		return invalid(field, what+".", m.Suggestion)
+		field := cmp.Or(strings.TrimPrefix(strings.TrimPrefix(m.Path, "terms"), "."), "limits")
+		return invalid(field, strconv.Quote(field)+" "+m.Problem+".", m.Suggestion)
 	case errors.As(err, &bad):
 		return invalid("limit", "The numbers do not fit the rule: "+bad.Problem+".", bad.Remedy)
 	}
@@ -283,8 +281,11 @@ func printed(text string, most int) string {
 		}
 		return r
 	}, text)
-	for len(text) > most {
-		text = string([]rune(text)[:len([]rune(text))-1])
+	if len(text) > most {
+		for !utf8.RuneStart(text[most]) {
+			most--
+		}
+		text = text[:most]
 	}
 	return text
 }
@@ -299,31 +300,33 @@ func timeOf(t time.Time) *time.Time {
 
 // listOverrides answers with the override of a key, a page of the overrides of a rule, or the rules that have overrides.
 func (a *API) listOverrides(w http.ResponseWriter, r *http.Request) *problem {
-	values := r.URL.Query()
-	q, p := overrideQueryOf(values)
+	values, p := parameters(r, "rule", "key", "prefix", "from", "most")
 	if p != nil {
 		return p
 	}
-	switch {
-	case q.rule == "":
+	rule := values.Get("rule")
+	switch delete(values, "rule"); {
+	case rule == "" && len(values) > 0:
+		return invalid("?rule", "The name of the rule is missing.", "name the rule, or leave out the other parameters")
+	case rule == "":
 		writeJSON(w, http.StatusOK, wire.OverriddenRules{Rules: listOf(a.o.Overrides.Rules()), Kept: a.o.Overrides.KeptIn()})
 		return nil
+	case values.Has("key") && len(values) > 1:
+		return invalid("?key", "The key names one override, and there are parameters of a list.", "leave out key, or prefix, from and most")
 	case values.Has("key"):
-		k, err := a.o.Decider.Policy().KeyOf(q.rule, values["key"]...)
-		if err != nil {
-			return a.requestProblem(err)
-		}
-		o, err := a.o.Overrides.Get(r.Context(), q.rule, k)
-		if err != nil {
-			return unavailable("The store did not read the override: "+err.Error()+".", "try again later")
-		}
-		if o.Removed {
-			return &problem{Status: http.StatusNotFound, Title: "No override", Detail: "The key has no override by call.", Remedy: "see the numbers that the key has with /v1/peek"}
-		}
-		writeJSON(w, http.StatusOK, a.wireOverride(&o))
-		return nil
+		return a.getOverride(w, r, rule, values["key"])
+	case a.o.Decider.Policy().Rule(rule) == nil && !a.isGone(rule):
+		return inQuery(a.requestProblem(&policy.RuleRequestError{Rule: rule, Unknown: true, Problem: "is unknown"}))
 	}
-	list, next, more, err := a.o.Overrides.List(r.Context(), q.rule, values.Get("prefix"), q.after, q.most)
+	most, p := lengthOf(values)
+	if p != nil {
+		return p
+	}
+	after, p := pageAfter(values.Get("from"))
+	if p != nil {
+		return p
+	}
+	list, next, more, err := a.o.Overrides.List(r.Context(), rule, values.Get("prefix"), after, most)
 	if err != nil {
 		return unavailable("The store did not read the overrides: "+err.Error()+".", "try again later")
 	}
@@ -338,42 +341,35 @@ func (a *API) listOverrides(w http.ResponseWriter, r *http.Request) *problem {
 	return nil
 }
 
-// overrideQuery is which overrides a caller wants.
-type overrideQuery struct {
-	rule  string
-	after sluice.Key
-	most  int
+// getOverride answers with the override of a key.
+func (a *API) getOverride(w http.ResponseWriter, r *http.Request, rule string, key []string) *problem {
+	k, err := a.o.Decider.Policy().KeyOf(rule, key...)
+	if err != nil {
+		return inQuery(a.requestProblem(err))
+	}
+	o, err := a.o.Overrides.Get(r.Context(), rule, k)
+	if err != nil {
+		return unavailable("The store did not read the override: "+err.Error()+".", "try again later")
+	}
+	if o.Removed {
+		return &problem{Status: http.StatusNotFound, Title: "No override", Detail: "The key has no override by call.", Remedy: "see the numbers that the key has with /v1/peek"}
+	}
+	writeJSON(w, http.StatusOK, a.wireOverride(&o))
+	return nil
 }
 
-func overrideQueryOf(values url.Values) (q overrideQuery, p *problem) {
-	for name := range values {
-		switch name {
-		case "rule", "key", "prefix", "from", "most":
-		default:
-			return q, invalid("?"+name, fmt.Sprintf("There is no parameter %.64q.", name), "the parameters are rule, key, prefix, from and most")
-		}
-		if name != "rule" && values.Get("rule") == "" {
-			return q, invalid("?rule", fmt.Sprintf("There is a parameter %q without a rule.", name), "name the rule")
-		}
+// pageAfter reads the key after which a page begins; the zero Key for the first page.
+func pageAfter(from string) (after sluice.Key, p *problem) {
+	if from == "" {
+		return after, nil
 	}
-	q.rule, q.most = values.Get("rule"), 100
-	if text := values.Get("most"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > mostOverrides {
-			return q, invalid("?most", fmt.Sprintf("%.32q is not the size of a page.", text), fmt.Sprintf("give a number from 1 to %d, or leave it out for 100", mostOverrides))
-		}
-		q.most = n
+	length, encoded, ok := strings.Cut(from, ".")
+	n, err := strconv.Atoi(length)
+	key, bad := base64.RawURLEncoding.DecodeString(encoded)
+	if !ok || err != nil || n < 0 || bad != nil {
+		return after, invalid("?from", "There is no such page.", `give "next" of an earlier page, or leave it out`)
 	}
-	if text := values.Get("from"); text != "" {
-		length, encoded, ok := strings.Cut(text, ".")
-		n, err := strconv.Atoi(length)
-		key, bad := base64.RawURLEncoding.DecodeString(encoded)
-		if !ok || err != nil || n < 0 || bad != nil {
-			return q, invalid("?from", "There is no such page.", `give "next" of an earlier page, or leave it out`)
-		}
-		q.after = sluice.EncodedKey(string(key), n)
-	}
-	return q, nil
+	return sluice.EncodedKey(string(key), n), nil
 }
 
 // wireOverride returns an override as answers have it.

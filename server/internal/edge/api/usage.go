@@ -2,9 +2,7 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"net/url"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
@@ -20,25 +18,16 @@ func (a *API) usageCalls() []route {
 
 // usage answers with what a key of a rule has used. It takes nothing, and the store keeps nothing about the key.
 func (a *API) usage(w http.ResponseWriter, r *http.Request) *problem {
-	values, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return invalid("?", "The parameters cannot be read.", "escape them, as in ?rule=per-user&key=ann%20lee")
+	values, p := parameters(r, "rule", "key", "plan")
+	if p != nil {
+		return p
 	}
-	for name := range values {
-		if name != "rule" && name != "key" && name != "plan" {
-			return invalid("?"+name, fmt.Sprintf("There is no parameter %.64q.", name), "the parameters are rule, key for each value of the rule's key, and plan")
-		}
-	}
-	if len(values["rule"]) != 1 || values.Get("rule") == "" {
-		return invalid("?rule", "The name of the rule is missing, or there are several.", "name one rule whose key it is")
-	}
-	if len(values["plan"]) > 1 {
-		return invalid("?plan", "There are several plans.", "name the plan of the requests, or leave it out")
+	if values.Get("rule") == "" {
+		return invalid("?rule", "The name of the rule is missing.", "name the rule whose key it is")
 	}
 	u, p := a.usageOf(r.Context(), policy.RuleRequest{Rule: values.Get("rule"), Key: values["key"], Plan: values.Get("plan"), Peek: true})
 	if p != nil {
-		p.Field = "?" + p.Field
-		return p
+		return inQuery(p)
 	}
 	writeJSON(w, http.StatusOK, u)
 	return nil
@@ -53,7 +42,7 @@ func (a *API) usageOf(ctx context.Context, q policy.RuleRequest) (*wire.Usage, *
 	if err != nil {
 		return nil, a.requestProblem(err)
 	}
-	u := &wire.Usage{Rule: q.Rule, Allowed: v.Allowed(), Reason: v.Reason.String(), Limits: []wire.LimitUsage{}}
+	u := &wire.Usage{Rule: q.Rule, Allowed: v.Allowed(), Reason: v.Reason.String(), UnknownPlan: v.UnknownPlan, Limits: []wire.LimitUsage{}}
 	for i := range v.Results {
 		m := &v.Results[i]
 		d := &m.Decision
