@@ -2,14 +2,12 @@ package cli
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/sluicehq/sluice/server/internal/wire"
@@ -90,13 +88,7 @@ func newBans() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				e := json.NewEncoder(cmd.OutOrStdout())
-				for i := range all {
-					if err := e.Encode(&all[i]); err != nil {
-						return err
-					}
-				}
-				return nil
+				return printLines(cmd.OutOrStdout(), all)
 			}
 			return printBans(cmd.OutOrStdout(), all)
 		},
@@ -134,8 +126,7 @@ func printBans(out io.Writer, all []wire.Ban) error {
 		_, err := fmt.Fprintln(out, "no key is banned")
 		return err
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "LEFT\tWHY\tRULE\tKEY") // Flush reports errors
+	t := newRows(out, "LEFT", "WHY", "RULE", "KEY")
 	for i := range all {
 		b := &all[i]
 		why := "denials"
@@ -145,12 +136,11 @@ func printBans(out io.Writer, all []wire.Ban) error {
 		case b.InRow > 1:
 			why = fmt.Sprintf("denials, %d in a row", b.InRow)
 		}
-		key := keyText(b.Key)
+		key := b.Key
 		if b.Digest != "" {
-			key = "<" + printable(b.Digest) + ">"
+			key = nil
 		}
-		left := (time.Duration(b.LeftMS) * time.Millisecond).Round(time.Second)
-		fmt.Fprintf(w, "%v\t%s\t%s\t%s\n", left, why, printable(b.Rule), key)
+		t.row((time.Duration(b.LeftMS) * time.Millisecond).Round(time.Second), why, b.Rule, keyOrDigest(key, b.Digest))
 	}
-	return w.Flush()
+	return t.end()
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"text/tabwriter"
 
 	"github.com/sluicehq/sluice/server/internal/wire"
 	"github.com/spf13/cobra"
@@ -65,8 +64,7 @@ func printHybrid(out io.Writer, h *wire.Hybrid) error {
 		_, err := fmt.Fprintln(out, "no limit is hybrid")
 		return err
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "LOCAL\tKEPT\tSTORE\tEXCESS\tLAST SYNC\tLIMIT\tADMITS") // Flush reports errors
+	t := newRows(out, "LOCAL", "KEPT", "STORE", "EXCESS", "LAST SYNC", "LIMIT", "ADMITS")
 	for i := range h.Limits {
 		l := &h.Limits[i]
 		last := "never"
@@ -74,26 +72,24 @@ func printHybrid(out io.Writer, h *wire.Hybrid) error {
 			last = millis(*l.LastSyncMS) + " ago"
 		}
 		all := l.Local + l.Cached + l.Exact
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", percent(l.Local, all), percent(l.Cached, all), percent(l.Exact, all),
-			l.Excess, last, printable(l.Limit), printable(l.Bound))
+		t.row(percent(l.Local, all), percent(l.Cached, all), percent(l.Exact, all), l.Excess, last, l.Limit, l.Bound)
 	}
-	if err := w.Flush(); err != nil {
+	if err := t.end(); err != nil {
 		return err
 	}
 	if len(h.Keys) == 0 {
 		_, err := fmt.Fprintln(out, "\nno key has granted units")
 		return err
 	}
-	fmt.Fprintln(w, "\nGRANTED\tSERVERS\tUNSPENT\tUNREPORTED\tAGE\tENDS IN\tLIMIT\tKEY")
+	if _, err := fmt.Fprintln(out); err != nil {
+		return err
+	}
+	t = newRows(out, "GRANTED", "SERVERS", "UNSPENT", "UNREPORTED", "AGE", "ENDS IN", "LIMIT", "KEY")
 	for i := range h.Keys {
 		k := &h.Keys[i]
-		key := keyText(k.Key)
-		if k.Key == nil {
-			key = "<" + printable(k.Digest) + ">"
-		}
-		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", k.Escrow, k.Holders, k.Unspent, k.Unreported, millis(k.AgeMS), millis(k.TillMS), printable(k.Limit), key)
+		t.row(k.Escrow, k.Holders, k.Unspent, k.Unreported, millis(k.AgeMS), millis(k.TillMS), k.Limit, keyOrDigest(k.Key, k.Digest))
 	}
-	return w.Flush()
+	return t.end()
 }
 
 // percent writes a part of a whole.

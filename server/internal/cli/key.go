@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/sluicehq/sluice/server/internal/wire"
@@ -38,10 +36,13 @@ type keyedRule struct {
 // needsRule requires the name of a rule.
 func needsRule(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("%s needs the name of a rule: sluice %s", cmd.Name(), cmd.Use)
+		return fmt.Errorf("%s needs the name of a rule: %s", cmd.Name(), usageOf(cmd))
 	}
 	return nil
 }
+
+// usageOf returns a command with its arguments.
+func usageOf(cmd *cobra.Command) string { return cmd.Parent().CommandPath() + " " + cmd.Use }
 
 // plainText is text that shells and readers take literally.
 var plainText = regexp.MustCompile(`^[A-Za-z0-9._:/@+=,%-]+$`)
@@ -105,19 +106,15 @@ func newPeek() *cobra.Command {
 
 // peeked is what a server answers to a peek.
 type peeked struct {
-	Allowed bool
-	Reason  string
-	Limits  []state
+	Allowed     bool
+	Reason      string
+	UnknownPlan bool `json:"unknown_plan"`
+	Limits      []state
 }
 
-// state is the state of a limit for a key.
+// state is the state of a limit for a key. Remaining is nil if it is not known.
 type state struct {
-	Limit, Role, Listed string
-	Allowed             bool
-	Reason              string
-	Capacity            int64
-	Remaining           *int64 // nil if it is not known
-	wire.Waits
+	wire.LimitUsage
 	Degraded, Overflow bool
 }
 
@@ -125,7 +122,7 @@ type state struct {
 func (s *state) word() string {
 	word := "allowed"
 	if !s.Allowed {
-		word = "denied: " + printable(s.Reason)
+		word = "denied: " + s.Reason
 	}
 	if s.Degraded {
 		word += ", decided by a fallback"
@@ -186,20 +183,29 @@ func (p *peeked) print(out io.Writer) error {
 		_, err := fmt.Fprintln(out, verdict)
 		return err
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "LEFT\tOF\tPASSES IN\tFULL IN\tLIMIT\tSTATE") // Flush reports errors
+	t := newRows(out, "LEFT", "OF", "PASSES IN", "FULL IN", "LIMIT", "STATE")
 	for i := range p.Limits {
 		l := &p.Limits[i]
 		word := l.word()
 		if l.Listed != "" {
-			word = "on the " + printable(l.Listed) + " list"
+			word = "on the " + l.Listed + " list"
+		}
+		if l.From == "call" || l.From == "file" {
+			word += ", under an override"
+		}
+		if l.Plan != "" {
+			word += ", under plan " + l.Plan
 		}
 		if l.Role != "enforced" {
-			word += " (" + printable(l.Role) + ")"
+			word += " (" + l.Role + ")"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\n", l.left(), l.Capacity, retryAfter(l.Allowed, &l.Waits, millis), l.fullIn(), printable(l.Limit), word)
+		t.row(l.left(), l.Capacity, retryAfter(l.Allowed, &l.Waits, millis), l.fullIn(), l.Limit, word)
 	}
-	return w.Flush()
+	if err := t.end(); err != nil || !p.UnknownPlan {
+		return err
+	}
+	_, err := fmt.Fprintln(out, "the policy does not have this plan, so these are the numbers of the rule")
+	return err
 }
 
 func newReset() *cobra.Command {
@@ -238,7 +244,7 @@ func newGrant() *cobra.Command {
 		Example: "  sluice grant tenants acme 500 --note 'ticket 12: our mistake'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return fmt.Errorf("grant needs the name of a rule and the units: sluice %s", cmd.Use)
+				return fmt.Errorf("grant needs the name of a rule and the units: %s", usageOf(cmd))
 			}
 			last := len(args) - 1
 			units, err := strconv.ParseInt(args[last], 10, 64)
@@ -292,7 +298,8 @@ func newKeys() *cobra.Command {
 			}
 			l := keyList{json: asJSON, limited: limited}
 			for {
-				if err := l.fetch(cmd.Context(), &c, query); err != nil {
+				l.Keys = wire.Keys{}
+				if err := c.call(cmd.Context(), http.MethodGet, "/v1/keys?"+query.Encode(), nil, &l.Keys); err != nil {
 					return err
 				}
 				if watch && !asJSON {
@@ -303,13 +310,13 @@ func newKeys() *cobra.Command {
 				if err := l.print(cmd.OutOrStdout()); err != nil {
 					return err
 				}
-				if l.more {
+				if l.More {
 					if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "there are more keys; --most lists up to 1000, and RULE the keys of one rule\n"); err != nil {
 						return err
 					}
 				}
-				if len(l.missing) > 0 {
-					if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "the list lacks the keys of %s, which gave no answer\n", printable(strings.Join(l.missing, ", "))); err != nil {
+				if len(l.Missing) > 0 {
+					if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "the list lacks the keys of %s, which gave no answer\n", printable(strings.Join(l.Missing, ", "))); err != nil {
 						return err
 					}
 				}
@@ -330,51 +337,14 @@ func newKeys() *cobra.Command {
 // keyList is the list that the command prints.
 type keyList struct {
 	json, limited bool
-	texts         []json.RawMessage
-	keys          []wire.DeniedKey
-	more          bool
-	missing       []string // servers without an answer
-}
-
-// fetch gets the keys of a server.
-func (l *keyList) fetch(ctx context.Context, c *client, query url.Values) error {
-	var answer struct {
-		Keys    []json.RawMessage
-		More    bool
-		Missing []string
-	}
-	if err := c.call(ctx, http.MethodGet, "/v1/keys?"+query.Encode(), nil, &answer); err != nil {
-		return err
-	}
-	l.texts, l.keys, l.more, l.missing = nil, nil, answer.More, answer.Missing
-	for _, text := range answer.Keys {
-		if err := l.add(text); err != nil {
-			return c.strange()
-		}
-	}
-	return nil
-}
-
-// add adds a key of the server's answer.
-func (l *keyList) add(text json.RawMessage) error {
-	var k wire.DeniedKey
-	if err := json.Unmarshal(text, &k); err != nil {
-		return err
-	}
-	l.texts, l.keys = append(l.texts, text), append(l.keys, k)
-	return nil
+	wire.Keys
 }
 
 func (l *keyList) print(out io.Writer) error {
 	if l.json {
-		for _, text := range l.texts {
-			if _, err := fmt.Fprintf(out, "%s\n", text); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printLines(out, l.Keys.Keys)
 	}
-	if len(l.keys) == 0 {
+	if len(l.Keys.Keys) == 0 {
 		which := "was denied lately"
 		if l.limited {
 			which = "is limited now"
@@ -382,34 +352,29 @@ func (l *keyList) print(out io.Writer) error {
 		_, err := fmt.Fprintf(out, "no key %s\n", which)
 		return err
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "LEFT\tOF\tPASSES IN\tDENIED\tLAST\tWHY\tRULE\tKEY") // Flush reports errors
-	for i := range l.keys {
-		k := &l.keys[i]
+	t := newRows(out, "LEFT", "OF", "PASSES IN", "DENIED", "LAST", "WHY", "RULE", "KEY")
+	for i := range l.Keys.Keys {
+		k := &l.Keys.Keys[i]
 		left, of, passes := "-", "-", "-"
 		if k.Now != nil {
 			left, of, passes = strconv.FormatInt(k.Now.Remaining, 10), strconv.FormatInt(k.Now.Capacity, 10), retryAfter(k.Now.Allowed, &k.Now.Waits, millis)
 		}
 		why := reason(k)
 		if k.Limit != k.Rule {
-			why += " by " + printable(k.Limit)
+			why += " by " + k.Limit
 		}
 		switch {
 		case k.Now != nil && k.Now.From == "call", k.Now != nil && k.Now.From == "file":
 			why += " under an override"
 		case k.Plan != "":
-			why += " under plan " + printable(k.Plan)
+			why += " under plan " + k.Plan
 		}
 		if k.Candidate != nil {
 			why += ", by the candidate " + tried(k.Candidate)
 		}
-		key := keyText(k.Key)
-		if k.Key == nil {
-			key = "<" + printable(k.Digest) + ">"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s ago\t%s\t%s\t%s\n", left, of, passes, denials(k), millis(k.LastMS), why, printable(k.Rule), key)
+		t.row(left, of, passes, denials(k), millis(k.LastMS)+" ago", why, k.Rule, keyOrDigest(k.Key, k.Digest))
 	}
-	return w.Flush()
+	return t.end()
 }
 
 // reason describes why a key was denied, and what followed.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/csv"
@@ -10,13 +9,14 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/sluicehq/sluice/server/internal/wire"
@@ -26,8 +26,11 @@ import (
 
 const overridesPath = "/v1/overrides"
 
-// overrideBatch is how many overrides a call of import sets.
-const overrideBatch = 1000
+// A call of import sets so many overrides at most, and has so many bytes.
+const (
+	overrideBatch = 1000
+	batchBytes    = 512 << 10
+)
 
 // numberColumns are the numbers of an override: flags of set, and columns of a table.
 var numberColumns = []struct{ name, what string }{
@@ -64,7 +67,9 @@ func (q wanted) set(name, text string) (err error) {
 	case name == "limits":
 		q[name] = json.RawMessage(text)
 	case name == "unlimited" || name == "deny":
-		q[name], err = strconv.ParseBool(text)
+		if q[name], err = strconv.ParseBool(text); err != nil {
+			return fmt.Errorf("%q is not true or false; write true, or leave it empty", text)
+		}
 	case slices.Contains(otherColumns, name):
 		q[name] = text
 	default:
@@ -79,8 +84,63 @@ func (q wanted) set(name, text string) (err error) {
 			limit[name] = text
 		}
 	}
-	return err
+	return nil
 }
+
+// inBatch finds where an error of the server names an override of a batch.
+var inBatch = regexp.MustCompile(`overrides\[(\d+)\](: )?`)
+
+// changeOverrides changes a batch of overrides, all or none. An error says where the override is that it is about.
+func (c *client) changeOverrides(ctx context.Context, method string, batch any, where func(i int) string) ([]wire.OverrideChanged, error) {
+	var answer wire.OverridesChanged
+	err := c.call(ctx, method, overridesPath, map[string]any{"overrides": batch}, &answer)
+	if err != nil {
+		err = errors.New(inBatch.ReplaceAllStringFunc(err.Error(), func(match string) string {
+			parts := inBatch.FindStringSubmatch(match)
+			i, _ := strconv.Atoi(parts[1]) // digits of a server
+			if at := where(i); at != "" {
+				return at + parts[2]
+			}
+			return ""
+		}))
+	}
+	return answer.Overrides, err
+}
+
+// changeRules changes the override that a key has at each of some rules, all or none, and prints what was done.
+func (c *client) changeRules(cmd *cobra.Command, method, rules string, q wanted, said map[bool]string) error {
+	names := strings.Split(rules, ",")
+	batch := make([]wanted, len(names))
+	for i, name := range names {
+		batch[i] = maps.Clone(q)
+		batch[i]["rule"] = name
+	}
+	answers, err := c.changeOverrides(cmd.Context(), method, batch, func(i int) string {
+		if len(names) == 1 {
+			return "" // the command names it
+		}
+		return "rule " + names[i]
+	})
+	if err != nil {
+		return err
+	}
+	for i := range answers {
+		a, end := &answers[i], ""
+		if a.Until != nil {
+			end = " until " + a.Until.UTC().Format(time.RFC3339)
+		}
+		if a.Kept == "memory" && method == http.MethodPut {
+			end += "; it ends with the server, which has no file of states"
+		}
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s for %s%s: %s\n", said[a.Existed], printable(a.Rule), end, keyText(a.Key)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// aboutRules describes several rules as an argument.
+const aboutRules = "RULE may be several names with commas: the key gets the same at each of these rules, or at none.\n\n"
 
 func newOverrideSet() *cobra.Command {
 	var c client
@@ -89,18 +149,23 @@ func newOverrideSet() *cobra.Command {
 		Use:   "set RULE [KEY...] --rate RATE",
 		Short: "Give a key other numbers, for ever or for a time",
 		Long: "Give a key of a rule other numbers in a running server, in place of an override that it has. A\n" +
-			"number that is not given is the rule's. What the key has used stays used.\n\n" + aboutKeys + about,
+			"number that is not given is the rule's. What the key has used stays used.\n\n" + aboutKeys + aboutRules + about,
 		Example: "  sluice override set tenants acme --rate 5000/m --for 72h --note \"sale\"\n" +
+			"  sluice override set tenants,uploads acme --plan gold\n" +
 			"  sluice override set tenants acme --unlimited --until 2030-01-31T18:00:00Z",
 		Args: needsRule,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			q := wanted{"rule": args[0], "key": args[1:]}
-			if length != 0 {
-				q["for_ms"] = int64(length / time.Millisecond)
-			}
+			q := wanted{"key": args[1:]}
 			cmd.Flags().Visit(func(f *pflag.Flag) {
-				if name := strings.ReplaceAll(f.Name, "-", "_"); err == nil && slices.Contains(columnsOf(0), name) {
-					if err = q.set(name, f.Value.String()); err != nil {
+				name, text := strings.ReplaceAll(f.Name, "-", "_"), f.Value.String()
+				switch known := slices.Contains(columnsOf(0), name); {
+				case err != nil:
+				case f.Name == "for":
+					q["for_ms"] = int64(length / time.Millisecond)
+				case known && text == "":
+					err = fmt.Errorf("--%s is empty; give a value, or leave it out", f.Name)
+				case known:
+					if err = q.set(name, text); err != nil {
 						err = fmt.Errorf("--%s: %w", f.Name, err)
 					}
 				}
@@ -108,22 +173,7 @@ func newOverrideSet() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var answer wire.OverrideChanged
-			if err := c.call(cmd.Context(), http.MethodPut, overridesPath, q, &answer); err != nil {
-				return err
-			}
-			what, end := "set", ""
-			if answer.Existed {
-				what = "replaced"
-			}
-			if answer.Until != nil {
-				end = " until " + answer.Until.UTC().Format(time.RFC3339)
-			}
-			if answer.Kept == "memory" {
-				end += "; it ends with the server, which has no file of states"
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s for %s%s: %s\n", what, args[0], end, keyText(args[1:]))
-			return err
+			return c.changeRules(cmd, http.MethodPut, args[0], q, map[bool]string{false: "set", true: "replaced"})
 		},
 	}
 	f := cmd.Flags()
@@ -146,21 +196,11 @@ func newOverrideUnset() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "unset RULE [KEY...]",
 		Short:   "Remove the override of a key",
-		Long:    "Remove the override of a key of a rule, in a running server. What the key has used stays used.\n\n" + aboutKeys + about,
+		Long:    "Remove the override of a key of a rule, in a running server. What the key has used stays used.\n\n" + aboutKeys + aboutRules + about,
 		Example: "  sluice override unset tenants acme",
 		Args:    needsRule,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			q := keyedRule{args[0], args[1:]}
-			var answer wire.OverrideChanged
-			if err := c.call(cmd.Context(), http.MethodDelete, overridesPath, q, &answer); err != nil {
-				return err
-			}
-			what := "there was no override"
-			if answer.Existed {
-				what = "removed"
-			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s for %s: %s\n", what, q.Rule, keyText(q.Key))
-			return err
+			return c.changeRules(cmd, http.MethodDelete, args[0], wanted{"key": args[1:]}, map[bool]string{false: "there was no override", true: "removed"})
 		},
 	}
 	c.register(cmd)
@@ -176,16 +216,24 @@ func newOverrideGet() *cobra.Command {
 		Example: "  sluice override get tenants acme",
 		Args:    needsRule,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			q := url.Values{"rule": {args[0]}, "key": args[1:]}
-			if len(args) == 1 {
-				q["key"] = []string{}
+			e := json.NewEncoder(cmd.OutOrStdout())
+			if len(args) > 1 {
+				var o wire.Override
+				if err := c.call(cmd.Context(), http.MethodGet, overridesPath+"?"+url.Values{"rule": args[:1], "key": args[1:]}.Encode(), nil, &o); err != nil {
+					return err
+				}
+				return e.Encode(&o)
 			}
-			text, err := c.answer(cmd.Context(), http.MethodGet, overridesPath+"?"+q.Encode(), nil)
-			if err != nil {
-				return err
+			for o, err := range c.overrides(cmd.Context(), args[0], "") {
+				if err == nil && len(o.Key) > 0 {
+					err = fmt.Errorf("keys of %s have values; give them: %s, or list all with sluice override list", args[0], usageOf(cmd))
+				}
+				if err != nil {
+					return err
+				}
+				return e.Encode(o)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", bytes.TrimSpace(text))
-			return err
+			return fmt.Errorf("%s has no override by call; see its numbers with sluice peek", args[0])
 		},
 	}
 	c.register(cmd)
@@ -234,36 +282,49 @@ func newOverrideList() *cobra.Command {
 				}
 				return nil
 			}
-			w, e := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0), json.NewEncoder(out)
-			if !asJSON {
-				fmt.Fprintln(w, "KEY\tNUMBERS\tUNTIL\tBY\tNOTE") // Flush reports errors
-			}
+			e, t := json.NewEncoder(out), newRows(out, "KEY", "NUMBERS", "UNTIL", "BY", "NOTE")
+			found := false
 			for o, err := range c.overrides(cmd.Context(), args[0], prefix) {
-				if err == nil && asJSON {
+				if found = true; err == nil && asJSON {
 					err = e.Encode(o)
 				}
-				if err != nil {
-					return errors.Join(err, w.Flush())
+				switch {
+				case err != nil:
+					return err
+				case !asJSON:
+					t.row(keyText(o.Key), termsText(o), endText(o), o.By, noteText(o))
 				}
-				if asJSON {
-					continue
-				}
-				until, note := "-", printable(o.Note)
-				if o.Until != nil {
-					until = o.Until.UTC().Format(time.RFC3339)
-				}
-				if o.NotInForce != "" {
-					note = strings.TrimSpace("not in force: " + printable(o.NotInForce) + " " + note)
-				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", keyText(o.Key), printable(termsText(o)), until, printable(o.By), note)
 			}
-			return w.Flush()
+			switch {
+			case asJSON:
+				return nil
+			case !found:
+				_, err := fmt.Fprintln(out, "no key has an override by call")
+				return err
+			}
+			return t.end()
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each override")
 	cmd.Flags().StringVar(&prefix, "prefix", "", "list only keys of which a part begins with `TEXT`")
 	c.register(cmd)
 	return cmd
+}
+
+// endText describes when an override ends.
+func endText(o *wire.Override) string {
+	if o.Until == nil {
+		return "-"
+	}
+	return o.Until.UTC().Format(time.RFC3339)
+}
+
+// noteText is the note of an override, and why it is not in force.
+func noteText(o *wire.Override) string {
+	if o.NotInForce == "" {
+		return o.Note
+	}
+	return strings.TrimSpace("not in force: " + o.NotInForce + " " + o.Note)
 }
 
 // termsText describes the numbers of an override.
@@ -374,13 +435,18 @@ func newOverrideImport() *cobra.Command {
 			}
 			all, lines, err := readOverrides(in, args[0])
 			if err != nil {
-				return fmt.Errorf("%s: %w", args[1], err)
+				return fmt.Errorf("%s: %w; nothing was set", args[1], err)
 			}
-			for at := 0; at < len(all); at += overrideBatch {
-				end := min(at+overrideBatch, len(all))
-				var answer wire.OverridesChanged
-				if err := c.call(cmd.Context(), http.MethodPut, overridesPath, map[string]any{"overrides": all[at:end]}, &answer); err != nil {
-					return fmt.Errorf("%s: %w; overrides[0] of the call is on line %d, the lines before are set, and the lines from there on are not", args[1], err, lines[at])
+			for at, end := 0, 0; at < len(all); at = end {
+				for size := 0; end < len(all) && end < at+overrideBatch && (end == at || size+len(all[end]) <= batchBytes); end++ {
+					size += len(all[end])
+				}
+				_, err := c.changeOverrides(cmd.Context(), http.MethodPut, all[at:end], func(i int) string { return fmt.Sprint("line ", lines[at+i]) })
+				switch {
+				case err != nil && at > 0:
+					return fmt.Errorf("%s: %w; the lines before line %d are set", args[1], err, lines[at])
+				case err != nil:
+					return fmt.Errorf("%s: %w", args[1], err)
 				}
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "set for %s: %d overrides\n", args[0], len(all))
@@ -391,8 +457,8 @@ func newOverrideImport() *cobra.Command {
 	return cmd
 }
 
-// readOverrides reads a table, and the lines on which its overrides are.
-func readOverrides(in io.Reader, rule string) (all []wanted, lines []int, err error) {
+// readOverrides reads a table: the JSON of its overrides, and the lines on which they are.
+func readOverrides(in io.Reader, rule string) (all []json.RawMessage, lines []int, err error) {
 	r := csv.NewReader(in)
 	r.Comment = '#'
 	columns, err := r.Read()
@@ -401,8 +467,11 @@ func readOverrides(in io.Reader, rule string) (all []wanted, lines []int, err er
 	}
 	for i, name := range columns {
 		columns[i] = strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))
-		if known := columnsOf(1); !slices.Contains(known, columns[i]) {
+		switch known := columnsOf(1); {
+		case !slices.Contains(known, columns[i]):
 			return nil, nil, fmt.Errorf("line 1: %q is not a column; the columns are %s", columns[i], strings.Join(known, ", "))
+		case columns[i] != "key" && slices.Contains(columns[:i], columns[i]):
+			return nil, nil, fmt.Errorf("line 1: the column %s is there twice; remove one of them", columns[i])
 		}
 	}
 	for {
@@ -411,7 +480,7 @@ func readOverrides(in io.Reader, rule string) (all []wanted, lines []int, err er
 			return all, lines, nil
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("%w; nothing was set", err)
+			return nil, nil, fmt.Errorf("%w; give one value for each column, and empty ones for what is not given", err)
 		}
 		line, _ := r.FieldPos(0)
 		key, q := []string{}, wanted{"rule": rule}
@@ -419,10 +488,14 @@ func readOverrides(in io.Reader, rule string) (all []wanted, lines []int, err er
 			if name == "key" {
 				key = append(key, row[i])
 			} else if err := q.set(name, row[i]); err != nil {
-				return nil, nil, fmt.Errorf("line %d: %s: %w; nothing was set", line, name, err)
+				return nil, nil, fmt.Errorf("line %d: %s: %w", line, name, err)
 			}
 		}
 		q["key"] = key
-		all, lines = append(all, q), append(lines, line)
+		text, err := json.Marshal(q)
+		if err != nil {
+			return nil, nil, fmt.Errorf("line %d: %w", line, err)
+		}
+		all, lines = append(all, text), append(lines, line)
 	}
 }

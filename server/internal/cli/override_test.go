@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Import sends a large table in calls that a server takes: up to 1,000 overrides, in less than 1 MiB. Each line is sent once, in order. An
+// error names the line, and says which lines are set.
+func TestImportsFitIntoCalls(t *testing.T) {
+	const most = 1 << 20 // http.max_body_size
+	var calls []int
+	var keys []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var q struct {
+			Overrides []struct{ Key []string }
+		}
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, most)).Decode(&q); err != nil {
+			t.Errorf("call %d cannot be read: %v", len(calls), err)
+		}
+		if calls = append(calls, len(q.Overrides)); len(q.Overrides) > 1000 {
+			t.Errorf("call %d has %d overrides", len(calls), len(q.Overrides))
+		}
+		for _, o := range q.Overrides {
+			if keys = append(keys, o.Key...); o.Key[0] == "k2500" {
+				w.WriteHeader(http.StatusBadRequest)
+				fmt.Fprintf(w, `{"detail": "overrides[%d]: \"limit.rate\" is wrong."}`, len(q.Overrides)-1)
+				return
+			}
+		}
+		fmt.Fprint(w, `{"overrides": []}`)
+	}))
+	defer s.Close()
+	file := filepath.Join(t.TempDir(), "t.csv")
+	run := func(rows int, note string) (string, error) {
+		text := []byte("key,rate,note\n")
+		for i := range rows {
+			text = fmt.Appendf(text, "k%d,5/m,%s\n", i, note)
+		}
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		calls, keys = nil, nil
+		var out strings.Builder
+		root := newRoot()
+		root.SetArgs([]string{"override", "import", "tenants", file, "--server", s.URL})
+		root.SetOut(&out)
+		err := root.ExecuteContext(t.Context())
+		for i, key := range keys {
+			if key != fmt.Sprint("k", i) {
+				t.Fatalf("override %d is of %s", i, key)
+			}
+		}
+		return out.String(), err
+	}
+	if out, err := run(2400, ""); err != nil || len(calls) != 3 || len(keys) != 2400 || out != "set for tenants: 2400 overrides\n" {
+		t.Errorf("2,400 short rows are sent in calls of %v: %q, %v; want 3 calls", calls, out, err)
+	}
+	if out, err := run(2400, strings.Repeat("€", 170)); err != nil || len(calls) < 3 || len(keys) != 2400 {
+		t.Errorf("2,400 rows with notes are sent in calls of %v: %q, %v; want all", calls, out, err)
+	}
+	_, err := run(2501, "")
+	if want := file + `: the server answers 400: line 2502: "limit.rate" is wrong; the lines before line 2002 are set`; err == nil || err.Error() != want {
+		t.Errorf("the error of a wrong row is %v, want %s", err, want)
+	}
+}
