@@ -90,7 +90,7 @@ func (q wanted) set(name, text string) (err error) {
 // inBatch finds where an error of the server names an override of a batch.
 var inBatch = regexp.MustCompile(`overrides\[(\d+)\](: )?`)
 
-// changeOverrides changes a batch of overrides, all or none. An error says where the override is that it is about.
+// changeOverrides changes a batch of overrides, all or none. An error names the line or the rule of its override.
 func (c *client) changeOverrides(ctx context.Context, method string, batch any, where func(i int) string) ([]wire.OverrideChanged, error) {
 	var answer wire.OverridesChanged
 	err := c.call(ctx, method, overridesPath, map[string]any{"overrides": batch}, &answer)
