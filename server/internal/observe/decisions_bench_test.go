@@ -14,7 +14,7 @@ import (
 	"github.com/sluicehq/sluice/server/internal/observe/tracing"
 )
 
-// BenchmarkObserve measures what counting a verdict costs: of an allowed request, and of a denied one.
+// BenchmarkObserve measures what counting a verdict costs: of an allowed request, of a denied one, and of one that a candidate allows.
 func BenchmarkObserve(b *testing.B) {
 	log, access, traces := telemetry.Default(), accesslog.Default(), tracing.Default()
 	log.Sample = 0
@@ -29,7 +29,8 @@ func BenchmarkObserve(b *testing.B) {
 	rule := &policy.Rule{Name: "rule"}
 	m.SetRules([]*policy.Rule{rule})
 	observe := d.At("proxy")
-	for name, allowed := range map[string]bool{"allowed": true, "denied": false} {
+	candidate := []*sluice.Limit{sluice.MustLimit("rule/candidate/1", sluice.TokenBucket{Rate: sluice.PerMinute(9)})}
+	for name, allowed := range map[string]bool{"allowed": true, "denied": false, "denied, with a candidate": false} {
 		v := &policy.Verdict{Rule: rule, Results: []policy.LimitResult{{
 			Rule:     rule,
 			Request:  sluice.Request{Limit: sluice.MustLimit("rule", sluice.TokenBucket{Rate: sluice.PerMinute(5)}), Key: sluice.StringKey("192.0.2.1"), Cost: 1},
@@ -37,6 +38,13 @@ func BenchmarkObserve(b *testing.B) {
 		}}}
 		if !allowed {
 			v.Action = policy.Deny
+		}
+		if name == "denied, with a candidate" {
+			tried := *rule
+			tried.Candidate = candidate
+			v.Rule, v.Results[0].Rule = &tried, &tried
+			v.Results = append(v.Results, v.Results[0])
+			v.Results[1].Role, v.Results[1].Decision.Allowed = policy.RoleCandidate, true
 		}
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
