@@ -370,7 +370,7 @@ func (l *keyList) print(out io.Writer) error {
 			why += " under plan " + k.Plan
 		}
 		if k.Candidate != nil {
-			why += ", by the candidate " + tried(k.Candidate)
+			why += "; " + tried(k.Candidate)
 		}
 		t.row(left, of, passes, denials(k), millis(k.LastMS)+" ago", why, k.Rule, keyOrDigest(k.Key, k.Digest))
 	}
@@ -388,14 +388,12 @@ func reason(k *wire.DeniedKey) string {
 // tried describes what the candidate of its rule would do to a key.
 func tried(t *wire.Trial) string {
 	switch {
-	case t == nil:
-		return "-"
 	case t.WouldDeny == 0:
-		return "freed"
+		return "the candidate frees it"
 	case t.WouldDeny < t.Compared:
-		return fmt.Sprintf("%d of %d", t.WouldDeny, t.Compared)
+		return fmt.Sprintf("the candidate denies %d, not %d", t.WouldDeny, t.Compared)
 	default:
-		return "limited"
+		return "limited by the candidate too"
 	}
 }
 

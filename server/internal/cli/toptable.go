@@ -93,17 +93,16 @@ func rate(n float64) string {
 	return strconv.FormatFloat(n, 'f', 0, 64)
 }
 
-func share(r *topRule) string {
+// part writes a part of a number, in percent.
+func part(n, of float64) string {
 	switch {
-	case r.demand == 0:
+	case of == 0:
 		return "-"
-	case r.denied > 0 && r.denied < r.demand/100:
+	case n > 0 && n < of/100:
 		return "<1%"
 	}
-	return asPercent(r.denied / r.demand)
+	return strconv.FormatFloat(100*n/of, 'f', 0, 64) + "%"
 }
-
-func asPercent(part float64) string { return strconv.FormatFloat(100*part, 'f', 0, 64) + "%" }
 
 // short writes milliseconds in one unit, and a wait not shorter than it is.
 func short(ms int64) string {

@@ -325,7 +325,7 @@ func (v *topView) answer(rules []topRule) topLine {
 			trial = fmt.Sprintf(" (candidate frees %d of %d keys)", r.Freed, r.Compared)
 		}
 		if r.denied > 0 {
-			texts = append(texts, fmt.Sprintf("%s refuses %s/s, %s%s", title(r.Rule), rate(r.denied), share(r), trial))
+			texts = append(texts, fmt.Sprintf("%s refuses %s/s, %s%s", title(r.Rule), rate(r.denied), part(r.denied, r.demand), trial))
 		}
 		if r.would > 0 {
 			others = append(others, fmt.Sprintf("%s would refuse %s/s", title(r.Rule), rate(r.would)))
@@ -356,12 +356,12 @@ func (v *topView) ruleLines(rules []topRule, width int) []topLine {
 		{"STATE", -9, func(r *topRule) string { return r.state }},
 		{"REQUESTS", 9, func(r *topRule) string { return rate(r.demand) + "/s" }},
 		{"DENIED", 9, func(r *topRule) string { return rate(r.denied) + "/s" }},
-		{"SHARE", 6, share},
+		{"SHARE", 6, func(r *topRule) string { return part(r.denied, r.demand) }},
 		{"PRESSURE", 8, func(r *topRule) string {
 			if r.Rule == noRule {
 				return "-"
 			}
-			return asPercent(r.Pressure)
+			return part(r.Pressure, 1)
 		}},
 		{"UNITS", units, func(r *topRule) string {
 			if !unitsDiffer(r) {
@@ -421,7 +421,18 @@ func (v *topView) keyLines(width int) []topLine {
 		{"NOW", 7, func(k *wire.DeniedKey) string { return rate(now(k)) + "/s" }},
 		{"SINCE", 5, func(k *wire.DeniedKey) string { return short(k.FirstMS) }},
 		{"WHY", -why, reason},
-		{"CANDIDATE", -candidate, func(k *wire.DeniedKey) string { return tried(k.Candidate) }},
+		{"CANDIDATE", -candidate, func(k *wire.DeniedKey) string {
+			switch t := k.Candidate; {
+			case t == nil:
+				return "-"
+			case t.WouldDeny == 0:
+				return "freed"
+			case t.WouldDeny < t.Compared:
+				return part(float64(t.WouldDeny), float64(t.Compared)) + " left"
+			default:
+				return "limited"
+			}
+		}},
 		{"LEFT", left, func(k *wire.DeniedKey) string {
 			if k.Now == nil {
 				return "-"
