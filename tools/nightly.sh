@@ -17,7 +17,7 @@ need wrk wrk
 step "what the day leaves out" testall night $modules -- -count 1 -vet=off -timeout 20m
 step "what tests repeat, ten times as often as by day" env SLUICE_SOAK=10 go test -count 1 -timeout 60m -skip '^TestValkey' \
 	. ./driver ./hybrid ./internal/algo ./internal/modelusage ./memory ./policy ./redisstore ./checks/decisions ./checks/linearizable \
-	./server/internal/config ./server/internal/edge/api ./server/internal/edge/rls ./server/internal/insight/logs
+	./server/internal/config ./server/internal/edge/api ./server/internal/edge/rls ./server/internal/insight/logs ./server/internal/insight/replay
 step "the same of some tests" env SLUICE_SOAK=10 go test -count 1 -timeout 60m -run \
 	'^Test(BatchesOverSlotsCompete|BytesHurtNoDoor|DecidesAsTheOriginal|ExactAcrossProcesses|NothingGetsPast.*|OverridesOnEightServers|PartsOfKeysDoNotCollide|ReadAheadLaw|ReadOnceEqualsReadEach|ReloadsUnderLoad|ReplaysAgreeWithServers|RulesMatchWhatReachesTheirHandlers|RestartsBehindASocketLoseNothing|ScriptFlush|ServersThatShareAPortLoseNothing|StatesSurviveKills)$' \
 	./httplimit ./checks/faults ./checks/protocols ./checks/redis ./checks/servers ./checks/threats ./server/internal/app

@@ -75,6 +75,9 @@ var plain = map[string]string{
 	"server/internal/config":   "reads files",
 	"server/internal/cli":      "most tests start a process for each command; crowded lists two with a server under load",
 	"storetest":                "the stores that use it run with the detector",
+
+	"server/internal/insight/logs":    "one goroutine reads lines",
+	"server/internal/insight/suggest": "one goroutine calls package replay, which runs with the detector",
 }
 
 // crowded are the tests of plain packages that run with the race detector: they have several goroutines.
@@ -96,10 +99,11 @@ var lone = map[string][]string{
 		"TestBoundOverALossyNetwork", "TestFairShares", "TestHybridKeepsTheContract", "TestExactProcessesShare", "TestExactProcessesShareWithHaste", "TestRolloutsKeepTheBoundOfBothNumbers", "TestSimulatedBurst", "TestSimulatedSeeds",
 		"TestSimulatedWindow", "TestSimulationsKeepAllPromises",
 	},
-	"httplimit":                     {"TestPartsOfKeysDoNotCollide", "TestForwardedForSpoofing", "TestIPv6Rotation", "TestReadOnceEqualsReadEach", "TestRulesMatchWhatReachesTheirHandlers", "TestSameHandlerSameKey"},
-	"redisstore":                    {"TestKeysAreInjective"},
-	"server/internal/edge/pipeline": {"TestDecidesAsOneByOne"},
-	"server/internal/store/local":   {"TestFileOfStatesStaysSmall"},
+	"httplimit":                      {"TestPartsOfKeysDoNotCollide", "TestForwardedForSpoofing", "TestIPv6Rotation", "TestReadOnceEqualsReadEach", "TestRulesMatchWhatReachesTheirHandlers", "TestSameHandlerSameKey"},
+	"redisstore":                     {"TestKeysAreInjective"},
+	"server/internal/edge/pipeline":  {"TestDecidesAsOneByOne"},
+	"server/internal/insight/replay": {"TestReplayEqualsALiveRun", "TestWholeSecondsAreBounded"}, // TestShardsChangeNothing has all goroutines
+	"server/internal/store/local":    {"TestFileOfStatesStaysSmall"},
 }
 
 // timed are the tests of all packages that measure shares of limits, compare times, or make thousands of calls a second
