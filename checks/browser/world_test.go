@@ -222,7 +222,9 @@ func eval[T any](b *tab, expression string) T {
 func (b *tab) until(what, expression string) time.Duration {
 	b.t.Helper()
 	began := time.Now()
-	for time.Since(began) < 2*process.Patience {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for ; time.Since(began) < 2*process.Patience; <-tick.C {
 		if eval[bool](b, expression) {
 			return time.Since(began)
 		}

@@ -92,11 +92,11 @@ var crowded = map[string][]string{
 // try a great many inputs from one goroutine.
 var lone = map[string][]string{
 	".":              {"TestKeysDiffer"},
-	"checks/threats": {"TestBodiesThatNobodyReads", "TestDescriptionsAreDecidedAsRequests", "TestNothingComesBack", "TestNothingGetsPast", "TestNothingGetsPastGateways"}, // the servers under test are other processes
+	"checks/threats": {"TestBodiesThatNobodyReads", "TestDescriptionsAreDecidedAsRequests", "TestNothingComesBack", "TestNothingGetsPast", "TestNothingGetsPastGateways", "TestPairsOfValuesDoNotCollide", "TestParametersAreReadWhole"}, // the servers under test are other processes
 	"bandwidth":      {"TestConnectionsShareTheRateFairly", "TestRateExactly"},
 	"guard":          {"TestFlapsAddTheShare", "TestGuardKeepsTheContract", "TestScaleLaw", "TestScaledLimitsAreKept", "TestSharesAddUp"},
 	"hybrid": { // the goroutines of a virtual clock wait most of the time
-		"TestBoundOverALossyNetwork", "TestFairShares", "TestHybridKeepsTheContract", "TestExactProcessesShare", "TestExactProcessesShareWithHaste", "TestRolloutsKeepTheBoundOfBothNumbers", "TestSimulatedBurst", "TestSimulatedSeeds",
+		"TestBoundOverALossyNetwork", "TestFairShares", "TestHybridKeepsTheContract", "TestHybridLimitsFollowOverrides", "TestExactProcessesShare", "TestExactProcessesShareWithHaste", "TestRolloutsKeepTheBoundOfBothNumbers", "TestSimulatedBurst", "TestSimulatedLoweredNumbers", "TestSimulatedSeeds",
 		"TestSimulatedWindow", "TestSimulationsKeepAllPromises",
 	},
 	"httplimit":                      {"TestPartsOfKeysDoNotCollide", "TestForwardedForSpoofing", "TestIPv6Rotation", "TestReadOnceEqualsReadEach", "TestRulesMatchWhatReachesTheirHandlers", "TestSameHandlerSameKey"},
