@@ -10,12 +10,9 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/redisstore"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
@@ -33,7 +30,7 @@ const mostEntry = 64 << 20
 type journal struct {
 	file *statefile.File // nil without one
 	mu   sync.Mutex
-	all  map[string]string // the texts of records by their names
+	all  texts
 	book *Book
 }
 
@@ -43,7 +40,7 @@ var errDamaged = errors.New("it is damaged, or of another version")
 // OpenLocal returns the book of the overrides of this server, in a table. The path is of the journal; without one, the overrides end with the
 // server. A journal that is damaged is set aside, as the file of states is.
 func OpenLocal(path string, t *policy.OverrideTable, logger *slog.Logger, m *telemetry.Metrics) (*Book, error) {
-	j := &journal{all: map[string]string{}}
+	j := &journal{}
 	if j.book = newBook("memory", t, j, logger, m); path == "" {
 		return j.book, nil
 	}
@@ -70,7 +67,7 @@ func (j *journal) load() error {
 	}
 	cut, err := j.readAll(bufio.NewReaderSize(file, 1<<16))
 	if err = errors.Join(err, file.Close()); errors.Is(err, errDamaged) {
-		clear(j.all)
+		j.all = texts{}
 		aside, renamed := j.file.SetAside(time.Now())
 		if renamed != nil {
 			return errors.Join(err, renamed)
@@ -85,12 +82,10 @@ func (j *journal) load() error {
 		j.book.logger.Warn("the last change of overrides was cut off, as by a crash, and was not answered", "file", j.file.Path())
 	}
 	now, one := time.Now(), make([]redisstore.Record, 1)
-	for name, text := range j.all {
-		one[0] = redisstore.Record{Name: name, Text: text}
-		for range j.book.apply(j.book.Table, one, now) {
-			delete(j.all, name)
-		}
+	for one[0] = range j.all.each {
+		j.book.apply(j.book.Table, one, now)
 	}
+	j.sweep(now)
 	if err := j.file.Replace(j.writeAll); err != nil && !writable.Full(err) {
 		return err
 	}
@@ -122,25 +117,21 @@ func (j *journal) readAll(r *bufio.Reader) (cut bool, err error) {
 		if crc32.ChecksumIEEE(content) != binary.LittleEndian.Uint32(head[4:]) {
 			return false, errDamaged
 		}
-		for rest := string(content); rest != ""; {
-			var parts [3]string
-			for i := range parts {
-				if parts[i], rest, err = cutPart(rest); err != nil {
-					return false, err
-				}
+		for len(content) > 0 {
+			var r redisstore.Record
+			if r, content, err = recordAt(content); err != nil {
+				return false, err
 			}
-			if j.all[parts[0]] = parts[1]; parts[2] != "" {
-				delete(j.all, parts[0])
-			}
+			j.all.set(r)
 		}
 	}
 }
 
 // cutPart returns the first part of an encoding, and the rest.
-func cutPart(text string) (part, rest string, err error) {
-	size, used := binary.Uvarint([]byte(text[:min(len(text), binary.MaxVarintLen64)]))
+func cutPart(text []byte) (part, rest []byte, err error) {
+	size, used := binary.Uvarint(text)
 	if used <= 0 || size > uint64(len(text)-used) {
-		return "", "", errDamaged
+		return nil, nil, errDamaged
 	}
 	return text[used : used+int(size)], text[used+int(size):], nil
 }
@@ -149,13 +140,7 @@ func cutPart(text string) (part, rest string, err error) {
 func entryOf(records []redisstore.Record) []byte {
 	entry := make([]byte, 8)
 	for i := range records {
-		removed := ""
-		if records[i].Removed {
-			removed = "-"
-		}
-		for _, part := range []string{records[i].Name, records[i].Text, removed} {
-			entry = sluice.AppendKeyPart(entry, part)
-		}
+		entry = partsOf(entry, &records[i])
 	}
 	binary.LittleEndian.PutUint32(entry, uint32(len(entry)-8))
 	binary.LittleEndian.PutUint32(entry[4:], crc32.ChecksumIEEE(entry[8:]))
@@ -167,16 +152,20 @@ func (j *journal) writeAll(w io.Writer) error {
 	if _, err := io.WriteString(w, magic); err != nil {
 		return err
 	}
-	for names := range slices.Chunk(slices.Collect(maps.Keys(j.all)), 1000) {
-		records := make([]redisstore.Record, len(names))
-		for i, name := range names {
-			records[i] = redisstore.Record{Name: name, Text: j.all[name]}
-		}
-		if _, err := w.Write(entryOf(records)); err != nil {
-			return err
+	var records []redisstore.Record
+	for r := range j.all.each {
+		if records = append(records, r); len(records) == 1000 {
+			if _, err := w.Write(entryOf(records)); err != nil {
+				return err
+			}
+			records = records[:0]
 		}
 	}
-	return nil
+	if len(records) == 0 {
+		return nil
+	}
+	_, err := w.Write(entryOf(records))
+	return err
 }
 
 // put writes the changes, and applies them when they are durable.
@@ -187,11 +176,8 @@ func (j *journal) put(_ context.Context, records []redisstore.Record) (found []b
 		return nil, fmt.Errorf("the overrides beside store.memory.file: %w", err)
 	}
 	for _, r := range records {
-		_, known := j.all[r.Name]
-		found = append(found, known)
-		if j.all[r.Name] = r.Text; r.Removed {
-			delete(j.all, r.Name)
-		}
+		found = append(found, !j.all.get(r.Name).Removed)
+		j.all.set(r)
 	}
 	j.book.apply(j.book.Table, records, time.Now())
 	return found, nil
@@ -218,8 +204,7 @@ func (j *journal) read(_ context.Context, names []string) ([]redisstore.Record, 
 	defer j.mu.Unlock()
 	all := make([]redisstore.Record, len(names))
 	for i, name := range names {
-		text, known := j.all[name]
-		all[i] = redisstore.Record{Name: name, Text: text, Removed: !known}
+		all[i] = j.all.get(name)
 	}
 	return all, nil
 }
@@ -231,10 +216,15 @@ func (*journal) follow(context.Context, *Book) error { return nil }
 func (j *journal) sweep(now time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	maps.DeleteFunc(j.all, func(name, text string) bool {
-		o, ok := read(&redisstore.Record{Name: name, Text: text})
-		return ok && !o.Until.IsZero() && !o.Until.After(now)
-	})
+	var ended []redisstore.Record
+	for r := range j.all.each {
+		if o, ok := read(&r); ok && !o.Until.IsZero() && !o.Until.After(now) {
+			ended = append(ended, redisstore.Record{Name: r.Name, Removed: true})
+		}
+	}
+	for _, r := range ended {
+		j.all.set(r)
+	}
 }
 
 func (j *journal) close() error {
