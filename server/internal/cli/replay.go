@@ -126,7 +126,7 @@ func (m *moment) Set(text string) error {
 func named(flag, text string) (logs.Name, error) {
 	from, name, _ := strings.Cut(text, ":")
 	if !slices.Contains([]string{"header", "cookie", "query", "claim", "attribute", "response"}, from) || name == "" {
-		return logs.Name{}, fmt.Errorf("--%s names the part %q; write one as in header:X-Api-Key, cookie:NAME, query:NAME, claim:NAME, attribute:NAME or response:NAME", flag, replay.Inert(text))
+		return logs.Name{}, fmt.Errorf("--%s names the part %q; write one as in header:X-Api-Key, cookie:NAME, query:NAME, claim:NAME, attribute:NAME or response:NAME", flag, text)
 	}
 	return replay.NameOf(from, name), nil
 }
@@ -141,7 +141,7 @@ func (q *fromLogs) logs(cmd *cobra.Command, files []string) (o logs.Options, ass
 	for _, text := range q.set {
 		part, field, ok := strings.Cut(text, "=field:")
 		if !ok || field == "" {
-			return o, nil, fmt.Errorf("--set is %q; write it as in header:X-Api-Key=field:api_key", replay.Inert(text))
+			return o, nil, fmt.Errorf("--set is %q; write it as in header:X-Api-Key=field:api_key", text)
 		}
 		n, err := named("set", part)
 		if err != nil {
@@ -152,7 +152,7 @@ func (q *fromLogs) logs(cmd *cobra.Command, files []string) (o logs.Options, ass
 	for _, text := range q.assume {
 		part, value, ok := strings.Cut(text, "=")
 		if !ok {
-			return o, nil, fmt.Errorf("--assume is %q; write it as in header:X-Plan=free", replay.Inert(text))
+			return o, nil, fmt.Errorf("--assume is %q; write it as in header:X-Plan=free", text)
 		}
 		n, err := named("assume", part)
 		if err != nil {

@@ -74,7 +74,7 @@ type suggested struct {
 func (q *suggested) options(cmd *cobra.Command, files []string) (o suggest.Options, err error) {
 	ratio, problem, remedy := reader.ParseRatio(q.share)
 	if problem != "" {
-		return o, fmt.Errorf("--share is %q, and it %s; %s", replay.Inert(q.share), problem, remedy)
+		return o, fmt.Errorf("--share is %q, and it %s; %s", q.share, problem, remedy)
 	}
 	o = suggest.Options{Per: q.per, Share: float64(ratio), Headroom: q.headroom, Named: q.config != ""}
 	switch {

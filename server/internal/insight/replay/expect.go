@@ -22,11 +22,11 @@ var expectation = regexp.MustCompile(`^\s*([^<>=!\s]+(?:#\([^)]*\)[^<>=!\s]*)?)\
 func ParseExpectation(text string) (Expectation, error) {
 	found := expectation.FindStringSubmatch(text)
 	if found == nil {
-		return Expectation{}, fmt.Errorf("the expectation is %q; write a number of the report, a comparison and a bound, as in newly_limited.clients<=5", Inert(text))
+		return Expectation{}, fmt.Errorf("the expectation is %q; write a number of the report, a comparison and a bound, as in newly_limited.clients<=5", text)
 	}
 	n, err := strconv.ParseFloat(found[3], 64)
 	if err != nil || found[4] != "" {
-		return Expectation{}, fmt.Errorf("the bound of the expectation %q is not a number; write one as in newly_limited.clients<=5", Inert(text))
+		return Expectation{}, fmt.Errorf("the bound of the expectation %q is not a number; write one as in newly_limited.clients<=5", text)
 	}
 	e := Expectation{text, found[1], found[2], n}
 	if _, err := e.read(&Report{Check: &Check{}}); err != nil {
@@ -46,7 +46,7 @@ func (e *Expectation) read(r *Report) (float64, error) {
 		return 0, nil // it depends on the rules
 	}
 	if v.Type != gjson.Number {
-		return 0, fmt.Errorf("the report has no number %s; see what sluice replay --json writes, such as newly_limited.clients or requests.limited", Inert(e.path))
+		return 0, fmt.Errorf("the report has no number %q; see what sluice replay --json writes, such as newly_limited.clients or requests.limited", e.path)
 	}
 	return v.Num, nil
 }

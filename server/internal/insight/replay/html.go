@@ -14,7 +14,7 @@ var document = page.Must(body) //nolint:gochecknoglobals // a template that a te
 
 // WriteHTML writes the report as a page.
 func (r *Report) WriteHTML(w io.Writer) error {
-	return document.Write(w, "What "+Inert(r.Policy)+" would have limited", r)
+	return document.Write(w, "What "+page.Inert(r.Policy)+" would have limited", r)
 }
 
 // TimeChart draws all requests over time.
@@ -51,7 +51,7 @@ func (r *Report) ShareChart() *page.Chart {
 
 // Bars draws demand and its limited part.
 func (r *Report) Bars(name string, demand, limited []int64) *page.Bars {
-	return page.NewBars(Inert(name)+": requests over time, and the limited ones", demand, limited)
+	return page.NewBars(page.Inert(name)+": requests over time, and the limited ones", demand, limited)
 }
 
 // Limited reports whether the policy before limits the requests.

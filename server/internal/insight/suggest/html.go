@@ -1,6 +1,7 @@
 package suggest
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -27,13 +28,13 @@ func (s *Suggestion) Short() string {
 	if s.Measured.Keys == 0 {
 		return "not measured"
 	}
-	return percent(share(s.Measured.LimitedKeys, s.Measured.Keys)) + " limited"
+	return cmp.Or(page.Percent(s.Measured.LimitedKeys, s.Measured.Keys), "0%") + " limited"
 }
 
 // Shares returns the shares of the columns of the curve.
 func (r *Rule) Shares() (texts []string) {
 	for _, q := range shown(len(r.Curve[0].Bursts)) {
-		texts = append(texts, percent(q))
+		texts = append(texts, page.Share(q))
 	}
 	return texts
 }

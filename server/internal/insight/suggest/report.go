@@ -1,11 +1,13 @@
 package suggest
 
 import (
+	"cmp"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
+	"text/template"
 	"time"
 
 	"github.com/sluicehq/sluice/policy"
@@ -80,61 +82,14 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
+//go:embed report.txt
+var lines string
+
+//nolint:gochecknoglobals // a template that a test executes
+var terminal = page.MustText(lines, template.FuncMap{"indent": func(yaml string) string { return strings.ReplaceAll(yaml, "\n", "\n    ") }})
+
 // Text writes the report for a terminal.
-func (r *Report) Text(w io.Writer) error {
-	b := &strings.Builder{}
-	const form = "2 Jan 2006 15:04"
-	fmt.Fprintf(b, "%s lines, %s not of the format; fitted to %s – %s UTC, measured on the rest until %s\n", page.Group(r.Lines), page.Group(r.Bad), r.From.Format(form), r.Split.Format(form), r.To.Format(form))
-	for i := range r.Rules {
-		r.rule(b, &r.Rules[i])
-	}
-	for _, u := range r.Unevaluated {
-		fmt.Fprintf(b, "\n%s needs %s: %s\n", replay.Inert(u.Name), replay.Inert(u.Lacks), replay.Inert(u.Remedy))
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// rule writes a rule.
-func (r *Report) rule(b *strings.Builder, rule *Rule) {
-	fmt.Fprintf(b, "\n%s, by %s: %s requests of %s clients\n", replay.Inert(rule.Name), replay.Inert(strings.Join(rule.Key, " and ")), page.Group(rule.Requests), page.Group(rule.Keys))
-	if rule.Refused != "" {
-		fmt.Fprintf(b, "  no suggestion: %s.\n", replay.Inert(rule.Refused))
-	} else {
-		r.curve(b, rule)
-	}
-	if rule.Now != nil {
-		fmt.Fprintf(b, "\n  The file has %s.\n  %s\n", replay.Inert(rule.Now.Limit), rule.Now.Measured)
-	}
-}
-
-// curve writes the curve of a rule, and the suggestions.
-func (r *Report) curve(b *strings.Builder, rule *Rule) {
-	fmt.Fprintf(b, "  The burst that a share of the clients needs at a rate, so that none of their requests is denied:\n\n")
-	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(t, "  rate\t")
-	for _, q := range shown(len(rule.Curve[0].Bursts)) {
-		fmt.Fprintf(t, "%s\t", percent(q))
-	}
-	fmt.Fprintln(t)
-	for i, p := range rule.Curve {
-		fmt.Fprintf(t, "  %s\t", p.Rate)
-		for _, burst := range p.Bursts {
-			fmt.Fprintf(t, "%s\t", page.Group(burst))
-		}
-		if i == rule.Knee {
-			fmt.Fprint(t, " ← the curve bends here")
-		}
-		fmt.Fprintln(t)
-	}
-	_ = t.Flush() // a Builder takes everything
-	for _, s := range [...]*Suggestion{rule.Bucket, rule.Window} {
-		fmt.Fprintf(b, "\n  %s\n  %s\n\n", s.Limit, s.Measured)
-		for line := range strings.Lines(s.YAML + "\n") {
-			b.WriteString("    " + line)
-		}
-	}
-}
+func (r *Report) Text(w io.Writer) error { return terminal.Write(w, r) }
 
 // String returns what was measured, in words.
 func (m Measured) String() string {
@@ -142,20 +97,9 @@ func (m Measured) String() string {
 		return "The measured part has no request of the rule, so nothing is measured."
 	}
 	return fmt.Sprintf("On the measured part, it limits %s of %s clients (%s) and %s of %s requests (%s).",
-		page.Group(m.LimitedKeys), page.Group(m.Keys), percent(share(m.LimitedKeys, m.Keys)),
-		page.Group(m.LimitedRequests), page.Group(m.Requests), percent(share(m.LimitedRequests, m.Requests)))
+		page.Group(m.LimitedKeys), page.Group(m.Keys), cmp.Or(page.Percent(m.LimitedKeys, m.Keys), "0%"),
+		page.Group(m.LimitedRequests), page.Group(m.Requests), cmp.Or(page.Percent(m.LimitedRequests, m.Requests), "0%"))
 }
-
-func share(part, whole int64) float64 { return float64(part) / float64(max(1, whole)) }
 
 // shown returns the shares of a point with so many bursts: the last one is of all keys.
 func shown(n int) []float64 { return append(append([]float64{}, Quantiles[:n-1]...), 1) }
-
-// percent writes a share.
-func percent(share float64) string {
-	text := fmt.Sprintf("%.2f", 100*share)
-	if share > 0 && text == "0.00" {
-		return "<0.01%"
-	}
-	return strings.TrimRight(strings.TrimRight(text, "0"), ".") + "%"
-}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/insight/page"
 	"github.com/sluicehq/sluice/server/internal/insight/replay"
 )
 
@@ -186,7 +187,7 @@ func (r *Rule) suggest(o *Options, f *fit, span time.Duration) {
 		r.Refused = "no request before the measured part is of the rule"
 		return
 	case r.Keys < int64(n):
-		r.Refused = fmt.Sprintf("%d clients are too few to bound what %s of them need: %d are necessary. Give a longer log, or a smaller --share, such as %s", r.Keys, percent(o.Share), n, percent(feasible(r.Keys)))
+		r.Refused = fmt.Sprintf("%d clients are too few to bound what %s of them need: %d are necessary. Give a longer log, or a smaller --share, such as %s", r.Keys, page.Share(o.Share), n, page.Share(feasible(r.Keys)))
 		return
 	case span < o.Per:
 		r.Refused = fmt.Sprintf("the fitted part of the log lasts %v, less than the period %v; give a longer log or a shorter --per", span.Round(time.Second), o.Per)
