@@ -1,6 +1,6 @@
 package replay
 
-import "math"
+import "slices"
 
 const micros = 1_000_000
 
@@ -16,57 +16,55 @@ type series struct {
 	step  int   // the index of the width
 	cells []int64
 
-	last, from int64 // the cell to which add has added last, and its time; never if it is not known
+	last *int64 // the cell to which add has added last; nil if it is not known
+	from int64  // its time
 }
 
-const never = math.MinInt64 / 2
-
-// cell returns the number of the cell of a time.
-func (s *series) cell(at int64) int64 {
-	width := steps[s.step] * micros
-	n := at / width
-	if at%width < 0 {
-		n--
-	}
-	return n
-}
-
-// add counts n at a time in microseconds of Unix time. A time before the first cell counts there.
+// add counts n at a time in microseconds of Unix time.
 func (s *series) add(at, n int64) {
-	if uint64(at-s.from) < uint64(steps[s.step]*micros) && s.cells != nil {
-		s.cells[s.last] += n
+	if s.last == nil || uint64(at-s.from) >= uint64(steps[s.step]*micros) {
+		s.find(at)
+	}
+	*s.last += n
+}
+
+// find makes the cell of a time the last one.
+func (s *series) find(at int64) {
+	width := steps[s.step] * micros
+	number := floorDiv(at, width)
+	if s.cells == nil {
+		s.first = number
+	}
+	end := max(number+1, s.first+int64(len(s.cells)))
+	if end-min(number, s.first) > mostCells && s.step+1 < len(steps) {
+		s.widen()
+		s.find(at)
 		return
 	}
-	if s.cells == nil {
-		s.first = s.cell(at)
+	if number < s.first {
+		s.cells = slices.Insert(s.cells, 0, make([]int64, s.first-number)...)
+		s.first = number
 	}
-	i := s.cell(at) - s.first
-	for i >= mostCells && s.step+1 < len(steps) {
-		s.widen()
-		i = s.cell(at) - s.first
-	}
-	s.from = (s.first + i) * steps[s.step] * micros
-	i = min(max(0, i), mostCells-1)
-	s.last = i
-	for int64(len(s.cells)) <= i {
+	for int64(len(s.cells)) < end-s.first {
 		s.cells = append(s.cells, 0)
 	}
-	s.cells[i] += n
+	s.last, s.from = &s.cells[number-s.first], number*width
 }
 
 // widen joins cells to cells of the next width.
 func (s *series) widen() {
-	ratio := steps[s.step+1] / steps[s.step]
-	old, first := s.cells, s.first
-	s.step++
-	s.first = floorDiv(first, ratio)
-	s.cells, s.from = nil, never
-	for i, n := range old {
-		at := floorDiv(first+int64(i), ratio) - s.first
-		for int64(len(s.cells)) <= at {
-			s.cells = append(s.cells, 0)
-		}
-		s.cells[at] += n
+	wide := series{step: s.step + 1}
+	wide.absorb(s)
+	*s = wide
+}
+
+// absorb adds another series.
+func (s *series) absorb(o *series) {
+	for s.step < o.step {
+		s.widen()
+	}
+	for i, n := range o.cells {
+		s.add((o.first+int64(i))*steps[o.step]*micros, n)
 	}
 }
 
@@ -82,7 +80,7 @@ func floorDiv(a, b int64) int64 {
 func (s *series) over(step int, first int64, n int) []int64 {
 	all := make([]int64, n)
 	wide := *s
-	for wide.step < step && wide.cells != nil {
+	for wide.step < step {
 		wide.widen()
 	}
 	for i, c := range wide.cells {

@@ -76,31 +76,3 @@ func (e *engine) absorb(o *engine) {
 	}
 	e.overflow += o.store.Stats().Overflow
 }
-
-// absorb adds another series.
-func (s *series) absorb(o *series) {
-	if o.cells == nil {
-		return
-	}
-	wide := *o
-	for s.cells != nil && wide.step < s.step {
-		wide.widen()
-	}
-	for s.cells != nil && s.step < wide.step {
-		s.widen()
-	}
-	if s.cells == nil {
-		*s = series{first: wide.first, step: wide.step, cells: slices.Clone(wide.cells), from: never}
-		return
-	}
-	for s.first > wide.first { // add counts earlier times in the first cell
-		s.first--
-		s.cells, s.from = slices.Insert(s.cells, 0, 0), never
-	}
-	for i, n := range wide.cells {
-		s.add((wide.first+int64(i))*steps[wide.step]*micros, n)
-	}
-	for len(s.cells) > mostCells {
-		s.widen()
-	}
-}
