@@ -10,6 +10,8 @@ type stamps struct {
 	last   string // day and time of day to the second, as the log has them
 	second int64  // what they are in UTC, in Unix time
 	local  int64  // the offset of the local zone then, in seconds
+	zoned  string // a zone as the log has it
+	offset int64  // what it is, in seconds
 	day    string
 	blur   time.Duration // of the last time that was read
 }
@@ -46,7 +48,7 @@ func (s *stamps) parse(text string) (int64, bool) {
 	if rest[0] == ' ' {
 		rest = rest[1:]
 	}
-	offset, ok := zone(rest)
+	offset, ok := s.zone(rest)
 	return at - offset*micros, ok
 }
 
@@ -63,47 +65,30 @@ func blurOf(digits int) time.Duration {
 }
 
 // zone returns the offset of Z, -0700 and -07:00 in seconds.
-func zone(text string) (int64, bool) {
-	if text == "Z" || text == "+0000" {
-		return 0, true
+func (s *stamps) zone(text string) (int64, bool) {
+	if text == s.zoned {
+		return s.offset, true
 	}
-	if len(text) == 6 && text[3] == ':' {
-		text = text[:3] + text[4:]
+	for _, layout := range [...]string{"Z0700", "Z07:00"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			_, offset := t.Zone()
+			s.zoned, s.offset = strings.Clone(text), int64(offset)
+			return s.offset, true
+		}
 	}
-	if len(text) != 5 || text[0] != '+' && text[0] != '-' {
-		return 0, false
-	}
-	hours, ok := two(text[1:])
-	minutes, ok2 := two(text[3:])
-	offset := int64(hours*3600 + minutes*60)
-	if text[0] == '-' {
-		offset = -offset
-	}
-	return offset, ok && ok2 && hours < 24 && minutes < 60
+	return 0, false
 }
-
-// two reads two digits.
-func two(text string) (int, bool) {
-	a, b := text[0]-'0', text[1]-'0'
-	return int(a)*10 + int(b), a < 10 && b < 10
-}
-
-const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
 
 // learn reads a second.
 func (s *stamps) learn(text string) bool {
-	digits := text
-	if text[2] == '/' {
-		month := strings.Index(months, text[3:6])
-		if month < 0 || month%3 != 0 || text[6] != '/' || text[11] != ':' {
-			return false
-		}
-		month = month/3 + 1
-		digits = text[7:11] + "-" + string([]byte{'0' + byte(month/10), '0' + byte(month%10)}) + "-" + text[:2] + "T" + text[12:]
-	} else if text[10] == ' ' {
-		digits = text[:10] + "T" + text[11:]
+	layout := "2006-01-02T15:04:05"
+	switch {
+	case text[2] == '/':
+		layout = "02/Jan/2006:15:04:05"
+	case text[10] == ' ':
+		layout = "2006-01-02 15:04:05"
 	}
-	t, err := time.Parse("2006-01-02T15:04:05", digits)
+	t, err := time.Parse(layout, text)
 	if err != nil {
 		return false
 	}

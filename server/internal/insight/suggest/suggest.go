@@ -241,21 +241,16 @@ func feasible(keys int64) float64 {
 	return 0.5
 }
 
-// variants are the limits of a rule that are measured, by the ends of the names of their rules.
-const (
-	ofBucket = "-bucket"
-	ofWindow = "-window"
-	ofNow    = "-now"
-)
-
 // measure replays the suggested limits, and the limits of the file, over the rest of the log. All are in shadow, so that none
 // changes what the others get.
 func (r *Report) measure(ctx context.Context, o *Options, fits []*fit) error {
 	p := *o.Policy
 	p.Options.Rules, p.Options.Shadow = nil, true
-	add := func(i int, end string, a ...sluice.Algorithm) error {
+	measured := map[string]*Measured{} // by the names of the rules that are replayed
+	add := func(i int, s *Suggestion, a ...sluice.Algorithm) error {
 		rule := *r.Rules[i].rule
-		rule.Name = fmt.Sprintf("r%d%s", i, end)
+		rule.Name = fmt.Sprintf("m%d", len(measured))
+		measured[rule.Name], s.Measured.Keys = &s.Measured, int64(fits[i].curve.keys())
 		rule.Candidate, rule.Overrides, rule.Ban, rule.BanShared, rule.Reserved, rule.Floor, rule.MaxWait = nil, nil, nil, false, nil, 0, 0
 		rule.Bandwidth, rule.WhenLimited, rule.Limits, rule.Shadow, rule.MaxWaiting, rule.MaxWaitingPerKey = nil, policy.LimitedAction{}, nil, true, 0, 0
 		for j, algorithm := range a {
@@ -274,7 +269,7 @@ func (r *Report) measure(ctx context.Context, o *Options, fits []*fit) error {
 		if rule.Bucket != nil {
 			bucket := sluice.TokenBucket{Rate: sluice.Per(rule.Bucket.Count, o.Per), Burst: rule.Bucket.Burst}
 			window := sluice.FixedWindow{Rate: sluice.Per(rule.Window.Count, o.Per)}
-			errs = append(errs, add(i, ofBucket, bucket), add(i, ofWindow, window))
+			errs = append(errs, add(i, rule.Bucket, bucket), add(i, rule.Window, window))
 			rule.Bucket.Limit = fmt.Sprintf("Token bucket: %v, up to %d at once", bucket.Rate, bucket.Burst)
 			rule.Window.Limit = fmt.Sprintf("Fixed window: %v", window.Rate)
 			rule.Bucket.YAML, rule.Window.YAML = rule.yaml(o, bucket), rule.yaml(o, window)
@@ -286,8 +281,8 @@ func (r *Report) measure(ctx context.Context, o *Options, fits []*fit) error {
 			}
 		}
 		if len(now) > 0 {
-			errs = append(errs, add(i, ofNow, now...))
 			rule.Now = &Suggestion{Limit: strings.Trim(fmt.Sprint(now), "[]")}
+			errs = append(errs, add(i, rule.Now, now...))
 			if bucket, ok := now[0].(sluice.TokenBucket); ok {
 				per := float64(o.Per) / float64(bucket.Rate.Period())
 				rule.Now.Count, rule.Now.Burst = int64(float64(bucket.Rate.Count())*per), rule.rule.Limits[0].Capacity()
@@ -297,7 +292,7 @@ func (r *Report) measure(ctx context.Context, o *Options, fits []*fit) error {
 			return err
 		}
 	}
-	if len(p.Options.Rules) == 0 {
+	if len(measured) == 0 {
 		return nil
 	}
 	measuring := o.Options
@@ -307,20 +302,8 @@ func (r *Report) measure(ctx context.Context, o *Options, fits []*fit) error {
 		return err
 	}
 	for _, line := range report.Rules {
-		var i int
-		if _, err := fmt.Sscanf(line.Name, "r%d", &i); err != nil {
-			return err
-		}
-		rule := &r.Rules[i]
-		m := Measured{Requests: line.Requests, Keys: int64(fits[i].curve.keys()), LimitedRequests: line.Limited, LimitedKeys: line.Keys}
-		switch {
-		case strings.HasSuffix(line.Name, ofBucket):
-			rule.Bucket.Measured = m
-		case strings.HasSuffix(line.Name, ofWindow):
-			rule.Window.Measured = m
-		default:
-			rule.Now.Measured = m
-		}
+		m := measured[line.Name]
+		m.Requests, m.LimitedRequests, m.LimitedKeys = line.Requests, line.Limited, line.Keys
 	}
 	return nil
 }
