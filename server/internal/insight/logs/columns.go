@@ -2,15 +2,13 @@ package logs
 
 import "strings"
 
-// columns reads lines whose fields a line #Fields names, in W3C's extended format.
+// columns reads lines whose fields a line #Fields names, in W3C's extended format: a template with tabs or spaces between fields.
 type columns struct {
-	state
+	template
 	b      *builder
 	byName map[string][]field
 	header string
-	times  [][]field // by the index of a column
-	others [][]field
-	begun  bool // there was a line after the header
+	end    string // of a column: a tab, or a space if no line has a tab; empty before the first line
 }
 
 // cloudfrontFields are the columns of CloudFront's standard logs, for files without their first lines.
@@ -21,64 +19,32 @@ const otherFields = "its fields are not the fields of the lines before; split th
 
 func (c *columns) when(line string, rec *Record) (why string) {
 	if line == "" || line[0] == '#' {
-		if header, found := strings.CutPrefix(line, "#Fields:"); found && c.use(header) && c.begun {
+		header, found := strings.CutPrefix(line, "#Fields:")
+		if found && c.end != "" && header != c.header {
 			return otherFields
+		}
+		if found {
+			c.header = strings.Clone(header)
 		}
 		return noLine
 	}
-	c.begun = true
-	rec.At = unknownTime
-	if why = c.set(c.times, line, rec); why == "" && rec.At == unknownTime {
-		return noTime
+	if tabs := strings.IndexByte(line, '\t') >= 0; c.end == "" || tabs && c.end == " " {
+		c.use(tabs)
 	}
-	if why == "" && rec.Duration > 0 {
-		rec.At -= rec.Duration
-	}
-	return why
+	return c.template.when(line, rec)
 }
 
-func (c *columns) parse(line string, rec *Record) (why string) {
-	c.room, c.escaped = c.room[:0], true
-	return c.set(c.others, line, rec)
-}
-
-// use uses the columns of a header. It reports whether they are other ones than before.
-func (c *columns) use(header string) bool {
-	if header == c.header || c.begun {
-		return header != c.header
+// use makes the template. Lines can have further columns.
+func (c *columns) use(tabs bool) {
+	c.pieces, c.times, c.end = nil, nil, " "
+	if tabs {
+		c.end = "\t"
 	}
-	c.header, c.times, c.others = strings.Clone(header), nil, nil
-	for _, name := range strings.Fields(header) {
-		times, others := c.b.split(c.byName[name])
-		c.times, c.others = append(c.times, times), append(c.others, others)
+	for _, name := range strings.Fields(c.header) {
+		c.pieces = append(c.pieces, piece{fields: c.byName[name], end: c.end})
 	}
-	return true
-}
-
-// set sets the fields of columns. They end at tabs, or at spaces if there is no tab.
-func (c *columns) set(fields [][]field, line string, rec *Record) (why string) {
-	end := byte(' ')
-	if strings.IndexByte(line, '\t') >= 0 {
-		end = '\t'
-	}
-	more := true
-	for _, fs := range fields {
-		if !more {
-			return otherLine
-		}
-		text := line
-		if i := strings.IndexByte(line, end); i >= 0 {
-			text, line = line[:i], line[i+1:]
-		} else {
-			more = false
-		}
-		for _, f := range fs {
-			if why := f.set(rec, text, &c.state); why != "" {
-				return why
-			}
-		}
-	}
-	return ""
+	c.pieces = append(c.pieces, piece{})
+	c.finish(c.b, len(c.pieces)-1)
 }
 
 // fromColumns makes the format of lines below a line #Fields, which the first lines may have.
@@ -89,12 +55,10 @@ func fromColumns(b *builder, text string, first []string) (*format, error) {
 			break
 		}
 	}
-	own := columns{b: b, byName: map[string][]field{}}
-	own.escapes, own.requests = b.escapes, b.requests
+	own := columns{template: template{state: b.state()}, b: b, byName: map[string][]field{}, header: text}
 	for _, name := range strings.Fields(text) {
 		own.byName[name] = b.fields(name)
 	}
-	own.use(text)
 	return b.format(func() parser {
 		c := own
 		return &c

@@ -68,10 +68,23 @@ type state struct {
 	escapes  byte   // what escapes a byte in a text: a backslash, a percent sign, or 0 for nothing
 	requests byte   // the same in request lines
 	escaped  bool   // the line has a byte of escapes
+	ends     bool   // times are when requests ended
 	room     []byte // has texts without escapes, for one record
 }
 
 func (s *state) exact() time.Duration { return s.blur }
+
+// begin makes the time of a record the time when its request began, unless it is known why the line is not a record.
+func (s *state) begin(rec *Record, why string) string {
+	switch {
+	case why != "":
+	case rec.At == unknownTime:
+		return noTime
+	case s.ends && rec.Duration > 0:
+		rec.At -= rec.Duration
+	}
+	return why
+}
 
 // unknownTime is the time of a record before it is set.
 const unknownTime = math.MinInt64

@@ -120,10 +120,12 @@ func canonical(n Name) Name {
 	return n
 }
 
+// state returns the state before the first line.
+func (b *builder) state() state { return state{escapes: b.escapes, requests: b.requests, ends: b.ends} }
+
 // template makes a template of a text with the server's variables.
 func (b *builder) template(text string) (*template, error) {
-	t := &template{ends: b.ends}
-	t.escapes, t.requests = b.escapes, b.requests
+	t := &template{state: b.state()}
 	text = strings.NewReplacer(`\"`, `"`, `\t`, "\t", `\n`, "", `\\`, `\`).Replace(text)
 	if b.rewrite != nil {
 		text = b.rewrite(text)
@@ -155,7 +157,7 @@ func (b *builder) template(text string) (*template, error) {
 		t.pieces = append(t.pieces, p)
 	}
 	t.literal(text[from:])
-	t.finish(b)
+	t.finish(b, cmp.Or(b.least, len(t.pieces)))
 	return t, nil
 }
 

@@ -16,7 +16,6 @@ type object struct {
 	state
 	times  *member // only what the time depends on
 	others *member
-	ends   bool
 }
 
 // member is what is done with a member of an object.
@@ -92,15 +91,10 @@ func (o *object) when(line string, rec *Record) (why string) {
 	}
 	v := gjson.Parse(line)
 	rec.At = unknownTime
-	switch why = o.times.set(rec, v, &o.state); {
-	case why != "":
-		return why
-	case rec.At == unknownTime:
+	if why = o.times.set(rec, v, &o.state); why == "" && rec.At == unknownTime {
 		return otherLine
-	case o.ends && rec.Duration > 0:
-		rec.At -= rec.Duration
 	}
-	return ""
+	return o.begin(rec, why)
 }
 
 func (o *object) parse(line string, rec *Record) (why string) {
@@ -192,7 +186,7 @@ func fromJSON(b *builder, text string, first []string) (*format, error) {
 			b.layout.Has, b.finest = has, finest // a later line may have it
 		}
 	}
-	own := object{times: &member{}, others: &member{}, ends: b.ends}
+	own := object{state: state{ends: b.ends}, times: &member{}, others: &member{}}
 	for i, path := range wanted {
 		times, others := b.split(fields[i])
 		own.times.add(path, times)

@@ -1,7 +1,6 @@
 package logs
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 )
@@ -12,7 +11,6 @@ type template struct {
 	prefix string
 	pieces []piece
 	times  []piece // with only the fields that the time depends on
-	ends   bool    // the time is when the request ended
 }
 
 // piece is a field, and the literal behind it.
@@ -28,10 +26,8 @@ type piece struct {
 }
 
 func (t *template) when(line string, rec *Record) (why string) {
-	if why = t.run(t.times, line, rec); why == "" && t.ends && rec.Duration > 0 {
-		rec.At -= rec.Duration
-	}
-	return why
+	rec.At = unknownTime
+	return t.begin(rec, t.run(t.times, line, rec))
 }
 
 func (t *template) parse(line string, rec *Record) (why string) {
@@ -119,9 +115,8 @@ func (t *template) literal(text string) {
 	t.pieces[len(t.pieces)-1].end += text
 }
 
-// finish makes the pieces ready.
-func (t *template) finish(b *builder) {
-	needed := cmp.Or(b.least, len(t.pieces))
+// finish makes the pieces ready. A line must have so many of them.
+func (t *template) finish(b *builder, needed int) {
 	all := t.pieces
 	t.pieces = nil
 	for i, p := range all {
