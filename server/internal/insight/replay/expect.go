@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 
+	"github.com/sluicehq/sluice/server/internal/insight/page"
 	"github.com/tidwall/gjson"
 )
 
@@ -46,7 +47,7 @@ func (e *Expectation) read(r *Report) (float64, error) {
 		return 0, nil // it depends on the rules
 	}
 	if v.Type != gjson.Number {
-		return 0, fmt.Errorf("the report has no number %q; see what sluice replay --json writes, such as newly_limited.clients or requests.limited", e.path)
+		return 0, fmt.Errorf("the report has no number %s; see what sluice replay --json writes, such as newly_limited.clients or requests.limited", page.Inert(e.path))
 	}
 	return v.Num, nil
 }
