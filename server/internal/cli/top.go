@@ -109,11 +109,17 @@ func (t *top) fetch(ctx context.Context) error {
 	return t.view.add(&f)
 }
 
+// mostRevealed bounds the keys that are remembered.
+const mostRevealed = 1000
+
 // reveal gets the values of a key once, if they are shown. The server finds a key that another server of the store denied there.
 func (t *top) reveal(ctx context.Context, rule, digest string) {
 	id := keyID(rule, digest)
 	if _, known := t.view.keys[id]; known || !t.view.unmasked {
 		return
+	}
+	if len(t.view.keys) == mostRevealed {
+		clear(t.view.keys) // each second may have other keys
 	}
 	var key keyedRule
 	if err := t.client.call(ctx, http.MethodPost, "/ui/reveal", map[string]string{"rule": rule, "digest": digest}, &key); err != nil {

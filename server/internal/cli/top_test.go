@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluicehq/sluice/server/internal/wire"
+	"github.com/spf13/cobra"
 )
 
 var updateTop = flag.Bool("update-top", false, "write the screens of sluice top again")
@@ -180,6 +182,66 @@ func TestKeysAreWatched(t *testing.T) {
 	root.SetOut(out)
 	if err := root.ExecuteContext(ctx); err != nil || strings.Count(out.text.String(), "7±2") != 2 {
 		t.Errorf("until the interrupt, the command prints %q, %v; want two lists", out.text.String(), err)
+	}
+}
+
+// A key is revealed once while it is shown, and what is not revealed has a reason. The keys that are remembered are bounded.
+func TestTopRevealsKeysOnce(t *testing.T) {
+	reveals, second := 0, 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/v1/live":
+			f := busy(1).last().Live
+			for i := range f.Keys[:second] {
+				f.Keys[i].Digest = fmt.Sprint("of second ", second)
+			}
+			_ = json.NewEncoder(w).Encode(f)
+		case "/v1/rules":
+			fmt.Fprint(w, `{"policy":1}`)
+		case "/ui/reveal":
+			reveals++
+			var q struct{ Rule, Digest string }
+			if err := json.NewDecoder(r.Body).Decode(&q); err != nil || r.Method != http.MethodPost {
+				t.Errorf("the question about a key is %s %+v, %v", r.Method, q, err)
+			}
+			if q.Digest == "00000000000000cc" {
+				w.WriteHeader(http.StatusNotFound)
+				fmt.Fprint(w, `{"detail":"Only another server may show it."}`)
+				return
+			}
+			fmt.Fprintf(w, `{"rule":%q,"key":["client of %s"]}`, q.Rule, q.Digest)
+		}
+	}))
+	t.Cleanup(s.Close)
+	var c client
+	if c.register(new(cobra.Command)); c.server.Set(s.URL) != nil {
+		t.Fatal("the URL is not taken")
+	}
+	v := top{client: &c}
+	fetch := func(want int, what string) {
+		t.Helper()
+		if err := v.fetch(t.Context()); err != nil || reveals != want {
+			t.Fatalf("%s: %d keys were revealed, %v; want %d", what, reveals, err, want)
+		}
+	}
+	fetch(0, "fingerprints")
+	v.view.press("k")
+	fetch(5, "the first second")
+	fetch(5, "the next second")
+	got := drawn(v.view.lines(200, 30))
+	if !strings.Contains(got, `"client of 00000000000000aa"`) || !strings.Contains(got, "some keys stay fingerprints: the server answers 404: Only another server may show it") {
+		t.Errorf("the screen is\n%s", got)
+	}
+	v.view.press("k")
+	fetch(5, "fingerprints again")
+	v.view.press("k")
+	fetch(10, "keys again")
+	second = 1
+	for len(v.view.keys) < mostRevealed {
+		v.view.keys[keyID("other", fmt.Sprint(len(v.view.keys)))] = "x"
+	}
+	if fetch(15, "after too many keys"); len(v.view.keys) > 5 {
+		t.Errorf("%d keys are remembered", len(v.view.keys))
 	}
 }
 

@@ -100,11 +100,7 @@ const allServers = "all"
 func (d *Dashboard) query(r *http.Request, names ...string) (values map[string]string, p *wire.Problem) {
 	values = map[string]string{}
 	for name, given := range r.URL.Query() {
-		known := false
-		for _, n := range names {
-			known = known || n == name
-		}
-		if !known || len(given) != 1 {
+		if !slices.Contains(names, name) || len(given) != 1 {
 			return nil, invalid("?"+name, fmt.Sprintf("The parameter %.64q is unknown, or given twice.", name), "the parameters are "+strings.Join(names, " and "))
 		}
 		values[name] = given[0]
