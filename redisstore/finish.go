@@ -78,7 +78,7 @@ func (s *Store) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error 
 		return &sluice.RequestError{Problem: "has no limit"}
 	}
 	known := s.limits.get(l)
-	sc := resetScripts[known.params.Kind]
+	sc := resetScripts.get(1<<known.params.Kind, resetFiles)
 	stem := s.names.stem(k)
 	keys := []string{stem + known.state, stem + known.ban}
 	if l.TakesDebits() {
@@ -101,10 +101,11 @@ func (s *Store) finish(ctx context.Context, c *sluice.Charge, what, number int64
 		c, keys, args = &held, append(keys, s.names.stem(c.Key)+holdsWord+l.state), append(args, holdText(hold))
 	}
 	args[1] = l.charge(c, s.bounds(l, c.Receipt.At))
-	reply, err := s.run(ctx, finishScripts[l.params.Kind], keys, args)
+	sc := finishScripts.get(1<<l.params.Kind, finishFiles)
+	reply, err := s.run(ctx, sc, keys, args)
 	if now, ok := outside(err); ok {
 		args[1] = l.charge(c, l.bounds(c.Receipt.At, now))
-		reply, err = s.run(ctx, finishScripts[l.params.Kind], keys, args)
+		reply, err = s.run(ctx, sc, keys, args)
 	}
 	if err != nil {
 		return false, err

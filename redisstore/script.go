@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/bits"
 	"strings"
 	"sync/atomic"
 
@@ -35,35 +36,36 @@ func newScript(names ...string) *script {
 	return &script{b.String(), hex.EncodeToString(sum[:])}
 }
 
-// The scripts of each algorithm: one decides a single request, the other ends a reservation
-// or a lease.
-var (
-	decideScripts, finishScripts, resetScripts = singleScripts()
+// The scripts of each algorithm: one decides a single request, one ends a reservation or a lease, and one forgets a state.
+var decideScripts, finishScripts, resetScripts setScripts
 
+var (
 	banScript  = newScript("now", "prelude", "ban")
 	bansScript = newScript("now", "bans")
 )
 
-func singleScripts() (decide, finish, reset [len(kinds)]*script) {
-	forget := newScript("reset")
-	for i := algo.KindBucket; int(i) < len(kinds); i++ {
-		k := &kinds[i]
-		begin := []string{"now"}
-		if k.quick != "" {
-			begin = append(begin, k.quick)
-		}
-		decide[i] = newScript(append(append(begin, kindFiles(1<<i)...), "decide")...)
-		finish[i] = newScript(append(append([]string{"now"}, kindFiles(1<<i)...), "holds", "finish")...)
-		reset[i] = forget
-		if grantable&(1<<i) != 0 {
-			reset[i] = newScript(append(append([]string{"now"}, kindFiles(1<<i)...), "reset_held")...)
-		}
+// decideFiles, finishFiles and resetFiles return what the scripts of one algorithm are composed of.
+func decideFiles(set uint) []string {
+	files := []string{"now"}
+	if quick := kinds[bits.TrailingZeros(set)].quick; quick != "" {
+		files = append(files, quick)
 	}
-	return decide, finish, reset
+	return append(append(files, kindFiles(set)...), "decide")
 }
 
-// setScripts are scripts for several algorithms at once, made when they are first used. They are
-// indexed by the set of the algorithms.
+func finishFiles(set uint) []string {
+	return append(append([]string{"now"}, kindFiles(set)...), "holds", "finish")
+}
+
+func resetFiles(set uint) []string {
+	if grantable&set == 0 {
+		return []string{"reset"}
+	}
+	return append(append([]string{"now"}, kindFiles(set)...), "reset_held")
+}
+
+// setScripts are scripts for one algorithm or several at once, made when they are first used: all of them are megabytes. They
+// are indexed by the set of the algorithms.
 type setScripts [1 << len(kinds)]atomic.Pointer[script]
 
 // get returns the script for a set of algorithms. files returns what it is composed of.

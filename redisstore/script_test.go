@@ -12,9 +12,9 @@ import (
 func TestScriptsHaveTheirFragments(t *testing.T) {
 	all := uint(1<<len(kinds) - 2)
 	for name, sc := range map[string]*script{
-		"decide log":   decideScripts[algo.KindSlidingLog],
-		"finish leaky": finishScripts[algo.KindLeaky],
-		"reset bucket": resetScripts[algo.KindBucket],
+		"decide log":   decideScripts.get(1<<algo.KindSlidingLog, decideFiles),
+		"finish leaky": finishScripts.get(1<<algo.KindLeaky, finishFiles),
+		"reset bucket": resetScripts.get(1<<algo.KindBucket, resetFiles),
 		"grant bucket": grantScripts.get(1<<algo.KindBucket, grantFiles),
 		"batch of all": batchScripts.get(all, batchFiles),
 	} {
@@ -35,7 +35,7 @@ func TestScriptsHaveTheirFragments(t *testing.T) {
 			if fragmentUsers[fragment]&(1<<i) != 0 {
 				want = 1
 			}
-			if n := strings.Count(decideScripts[i].source, line); n != want {
+			if n := strings.Count(decideScripts.get(1<<i, decideFiles).source, line); n != want {
 				t.Errorf("the script of kind %d has fragment %q %d times, want %d", i, fragment, n, want)
 			}
 		}

@@ -46,8 +46,8 @@ type slotsClient struct {
 
 func (c *slotsClient) EvalSHA(_ context.Context, sha string, keys, _ []string) (string, error) {
 	errs := c.batches
-	for _, sc := range finishScripts[1:] {
-		if sc.sha == sha {
+	for i := 1; i < len(kinds); i++ {
+		if finishScripts.get(1<<i, finishFiles).sha == sha {
 			errs = c.ends
 		}
 	}
@@ -170,7 +170,7 @@ func (c *halfClient) EvalSHA(ctx context.Context, sha string, keys, args []strin
 		<-ctx.Done()
 		return "", ctx.Err()
 	}
-	if sha == finishScripts[1].sha {
+	if sha == finishScripts.get(1<<1, finishFiles).sha {
 		c.finished <- keys[0]
 	}
 	return "\x01\x03\xc0", nil
@@ -213,7 +213,7 @@ type slowClient struct {
 }
 
 func (c *slowClient) EvalSHA(ctx context.Context, sha string, keys, args []string) (string, error) {
-	if sha == finishScripts[1].sha {
+	if sha == finishScripts.get(1<<1, finishFiles).sha {
 		<-c.batch.Done()
 		c.finished <- ctx.Err()
 		return "\x01\x01", ctx.Err()

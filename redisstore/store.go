@@ -136,7 +136,7 @@ func (s *Store) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, 
 	if len(args) == 2 && args[1] == plainText {
 		args = args[:1]
 	}
-	sc := decideScripts[l.params.Kind]
+	sc := decideScripts.get(1<<l.params.Kind, decideFiles)
 	reply, err := s.run(ctx, sc, keys, args)
 	if now, ok := outside(err); ok {
 		words[2] = requestText(&q, l.bounds(now))
