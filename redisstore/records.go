@@ -131,29 +131,25 @@ func (r *Records) RecordsSince(ctx context.Context, m RecordMark, most int) (pag
 	if len(words) < 6 || len(words)%2 != 0 {
 		return page, errRecords
 	}
-	page.Again, page.More = words[1] == "1", words[3] == "1"
-	if page.Next.last, err = strconv.ParseInt(words[2], 10, 64); err != nil {
-		return page, errRecords
-	}
-	now, err := strconv.ParseInt(words[4], 10, 64)
-	if err != nil {
-		return page, errRecords
-	}
-	page.Next.epoch, page.Next.began = words[0], m.began
-	if m.last == 0 || page.Again {
-		if page.Next.began, err = strconv.ParseInt(words[5], 10, 64); err != nil {
-			return page, errRecords
+	number := func(word string) int64 {
+		n, bad := strconv.ParseInt(word, 10, 64)
+		if bad != nil {
+			err = errRecords
 		}
+		return n
 	}
-	if words = words[6:]; len(words) == 0 {
-		return page, nil
+	page = RecordPage{Again: words[1] == "1", More: words[3] == "1", Next: RecordMark{words[0], number(words[2]), m.began}}
+	now := number(words[4])
+	if m.last == 0 || page.Again {
+		page.Next.began = number(words[5])
 	}
+	words = words[6:]
 	keys, changed := make([]string, len(words)/2), make([]int64, len(words)/2)
 	for i := range keys {
-		if changed[i], err = strconv.ParseInt(words[2*i+1], 10, 64); err != nil {
-			return page, errRecords
-		}
-		keys[i] = r.stem + "r:" + words[2*i]
+		keys[i], changed[i] = r.stem+"r:"+words[2*i], number(words[2*i+1])
+	}
+	if err != nil || len(words) == 0 {
+		return page, err
 	}
 	texts, err := r.recordTexts(ctx, keys)
 	if err != nil {
