@@ -43,7 +43,7 @@ type Book struct {
 	Kept   string
 	logger *slog.Logger
 
-	following sync.Mutex
+	following chan struct{} // full while somebody follows
 
 	mu      sync.Mutex
 	failed  error     // of the last read
@@ -53,7 +53,7 @@ type Book struct {
 
 // newBook returns a book over a table.
 func newBook(kept string, t *policy.OverrideTable, k keeper, logger *slog.Logger, m *telemetry.Metrics) *Book {
-	b := &Book{Table: t, keeper: k, Kept: kept, logger: logger}
+	b := &Book{Table: t, keeper: k, Kept: kept, logger: logger, following: make(chan struct{}, 1)}
 	m.Gauge("sluice_overrides", "Overrides by call that are in force.", func() float64 { return float64(b.Table.Len()) })
 	m.Gauge("sluice_overrides_bytes", "Memory that the keys of overrides by call take, in bytes.", func() float64 { return float64(b.Table.Bytes()) })
 	m.Gauge("sluice_overrides_stale", "Whether overrides by call could not be read from the store the last time: 1 while changes of other servers may be missing.",
@@ -66,8 +66,8 @@ func newBook(kept string, t *policy.OverrideTable, k keeper, logger *slog.Logger
 	return b
 }
 
-// Change makes changes, all or none. It returns for each whether there was an override. The overrides are in force here, and kept, when
-// it returns. Other servers have them in about a quarter of a second.
+// Change makes changes, all or none. It returns for each whether there was an override. The overrides are kept, and in force here, when
+// it returns; they are in force later if the store is slow. Other servers have them in about a quarter of a second.
 func (b *Book) Change(ctx context.Context, changes []Override) (found []bool, err error) {
 	records := make([]redisstore.Record, len(changes))
 	for i := range changes {
@@ -150,8 +150,12 @@ func (b *Book) Run(ctx context.Context) {
 
 // follow applies what has changed.
 func (b *Book) follow(ctx context.Context) error {
-	b.following.Lock()
-	defer b.following.Unlock()
+	select {
+	case b.following <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-b.following }()
 	return b.keeper.follow(ctx, b)
 }
 

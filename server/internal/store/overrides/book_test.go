@@ -220,6 +220,34 @@ func (f *failing) RecordsOf(context.Context, []string) ([]redisstore.Record, err
 	return nil, f.err
 }
 
+// slow are records of which a page takes a second, without an end.
+type slow struct{ *failing }
+
+func (s slow) RecordsSince(ctx context.Context, _ redisstore.RecordMark, _ int) (redisstore.RecordPage, error) {
+	select {
+	case <-ctx.Done():
+		return redisstore.RecordPage{}, ctx.Err()
+	case <-time.After(time.Second):
+		return redisstore.RecordPage{More: true}, nil
+	}
+}
+
+// A change is answered when it is kept, also while a server reads overrides for a long time.
+func TestChangesDoNotWaitForReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := OpenShared(t.Context(), slow{&failing{}}, policy.NewOverrideTable(), slog.New(slog.DiscardHandler), telemetry.NewMetrics("test"))
+		ctx, cancel := context.WithCancel(t.Context())
+		go b.Run(ctx)
+		<-time.After(time.Second)
+		began := time.Now()
+		if _, err := b.Change(t.Context(), []Override{set("a", "1")}); err != nil || time.Since(began) > 2*patience {
+			t.Errorf("a change is answered after %v with %v, want %v at most", time.Since(began), err, 2*patience)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
 // A book says when it cannot read, and when it can again; a change that is not kept is an error.
 func TestBookSaysWhenItIsStale(t *testing.T) {
 	log := new(bytes.Buffer)
