@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -24,8 +23,7 @@ type keyOfRule struct {
 
 // newBan is the ban that a caller wants.
 type newBan struct {
-	Rule  string `json:"rule"`
-	Key   texts  `json:"key"`
+	keyOfRule
 	ForMS *int64 `json:"for_ms"`
 }
 
@@ -48,13 +46,13 @@ func (a *API) ban(w http.ResponseWriter, r *http.Request, c *Change) *problem {
 		return p
 	}
 	a.of(c, q.Rule, q.Key)
-	switch {
-	case q.ForMS == nil:
+	if q.ForMS == nil {
 		return invalid("for_ms", "The length of the ban is missing.", "give milliseconds, such as 3600000 for an hour")
-	case *q.ForMS < 1 || *q.ForMS > maxBanMillis:
-		return invalid("for_ms", fmt.Sprintf(`"for_ms" is %d.`, *q.ForMS), fmt.Sprintf("give milliseconds, from 1 to %d", int64(maxBanMillis)))
 	}
-	c.For = time.Duration(*q.ForMS) * time.Millisecond
+	var p *problem
+	if c.For, p = lengthOfChange(*q.ForMS); p != nil {
+		return p
+	}
 	if p := a.bannable(q.Rule); p != nil {
 		return p
 	}
@@ -66,6 +64,14 @@ func (a *API) ban(w http.ResponseWriter, r *http.Request, c *Change) *problem {
 	}
 	writeJSON(w, http.StatusOK, banned{true, q.Rule, *q.ForMS})
 	return nil
+}
+
+// lengthOfChange reads for how long a ban or an override lasts.
+func lengthOfChange(ms int64) (time.Duration, *problem) {
+	if ms < 1 || ms > maxBanMillis {
+		return 0, invalid("for_ms", fmt.Sprintf(`"for_ms" is %d.`, ms), fmt.Sprintf("give milliseconds, from 1 to %d", int64(maxBanMillis)))
+	}
+	return time.Duration(ms) * time.Millisecond, nil
 }
 
 // unban lifts the ban of a key.
@@ -91,13 +97,11 @@ func (a *API) unban(w http.ResponseWriter, r *http.Request, c *Change) *problem 
 
 // bannable reports why keys of a rule cannot be banned.
 func (a *API) bannable(name string) *problem {
-	if name == "" {
-		return invalid("rule", "The name of the rule is missing.", "name the rule whose key it is")
-	}
-	rules := a.o.Decider.Policy().Rules()
-	i := slices.IndexFunc(rules, func(r *policy.Rule) bool { return r.Name == name })
-	if i < 0 || rules[i].Ban != nil {
-		return nil // the policy reports an unknown rule
+	switch rule := a.o.Decider.Policy().Rule(name); {
+	case rule == nil:
+		return a.requestProblem(&policy.RuleRequestError{Rule: name, Unknown: true})
+	case rule.Ban != nil:
+		return nil
 	}
 	return &problem{
 		Status: http.StatusConflict, Title: "No bans", Field: "rule",

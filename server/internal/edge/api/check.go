@@ -114,6 +114,9 @@ func (a *API) requestProblem(err error) *problem {
 	if !errors.As(err, &q) {
 		return unavailable("The store did not answer.", "try again later")
 	}
+	if q.Rule == "" {
+		return invalid("rule", "The name of the rule is missing.", "name the rule whose key it is")
+	}
 	if !q.Unknown {
 		return invalid("key", fmt.Sprintf("Rule %q: %s.", q.Rule, q.Problem), a.keyOf(q.Rule))
 	}

@@ -191,9 +191,6 @@ func (a *API) override(text []byte, o *wire.KeptOverride, now time.Time, remove 
 	if p := decodeObject(text, q.fieldsOfChange(remove)); p != nil {
 		return nil, p
 	}
-	if q.Rule == "" {
-		return nil, invalid("rule", "The name of the rule is missing.", "name the rule whose key it is")
-	}
 	k, err := a.o.Decider.Policy().KeyOf(q.Rule, q.Key...)
 	if remove && a.isGone(q.Rule) {
 		k, err = sluice.NewKey(q.Key...), nil // as it was listed
@@ -229,10 +226,12 @@ func (q *newOverride) end(now time.Time) (end time.Time, p *problem) {
 	switch {
 	case q.ForMS != nil && q.Until != nil:
 		return end, invalid("until", `There are "for_ms" and "until".`, "give one of them")
-	case q.ForMS != nil && (*q.ForMS < 1 || *q.ForMS > maxBanMillis):
-		return end, invalid("for_ms", fmt.Sprintf(`"for_ms" is %d.`, *q.ForMS), fmt.Sprintf("give milliseconds, from 1 to %d", int64(maxBanMillis)))
 	case q.ForMS != nil:
-		end = now.Add(time.Duration(*q.ForMS) * time.Millisecond)
+		length, p := lengthOfChange(*q.ForMS)
+		if p != nil {
+			return end, p
+		}
+		end = now.Add(length)
 	case q.Until == nil:
 		return end, nil
 	case !q.Until.After(now):

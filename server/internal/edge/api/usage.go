@@ -22,9 +22,6 @@ func (a *API) usage(w http.ResponseWriter, r *http.Request) *problem {
 	if p != nil {
 		return p
 	}
-	if values.Get("rule") == "" {
-		return invalid("?rule", "The name of the rule is missing.", "name the rule whose key it is")
-	}
 	u, p := a.usageOf(r.Context(), policy.RuleRequest{Rule: values.Get("rule"), Key: values["key"], Plan: values.Get("plan"), Peek: true})
 	if p != nil {
 		return inQuery(p)
