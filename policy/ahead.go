@@ -113,7 +113,7 @@ func (c *compiler) checkAhead(r *rule) {
 	case a.Units < 1 || a.Units >= aheadCount:
 		c.report("Ahead.Units", "", is(a.Units, fmt.Sprintf("give 1 to %d", int64(aheadCount-1))))
 	case a.For < time.Second || a.For > mostAheadFor:
-		c.report("Ahead.For", "", is(a.For, fmt.Sprintf("give 1s to %v", mostAheadFor)))
+		c.report("Ahead.For", "", is(a.For, "give 1s to 8784h, which is 366 days"))
 	case c.single || r.WhenLimited.Action.advisory() || roleOf(&r.Rule) == RoleQuota || r.debits() || !slices.ContainsFunc(r.Limits, coverable):
 		c.report("Ahead", "", fault{
 			"is given, and no limit of the rule refuses requests only because units are missing",
@@ -338,7 +338,8 @@ func (p *payment) show(m *LimitResult, at int) {
 	}
 }
 
-// Allowance returns the allowance of a key of a rule and how many units remain of it; found is false if there is none that counts. The
+// Allowance returns the allowance of a key of a rule and how many units remain of it; found is false if there is none that counts,
+// or a fallback decides. The
 // key is given as in RuleRequest. The error is a *RuleRequestError, or the store's.
 func (p *Policy) Allowance(ctx context.Context, store sluice.Store, rule string, key ...string) (a Allowance, remaining int64, found bool, err error) {
 	s := newScratch()
@@ -353,5 +354,5 @@ func (p *Policy) Allowance(ctx context.Context, store sluice.Store, rule string,
 		return a, 0, false, nil
 	}
 	d, err := store.Decide(ctx, x.request(&sluice.Request{Key: ref.Key(s.keys.String()), Peek: true}))
-	return x.Allowance, d.Remaining, err == nil, err
+	return x.Allowance, d.Remaining, err == nil && !d.Degraded, err
 }

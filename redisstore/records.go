@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -28,7 +29,12 @@ type Record struct {
 	Age time.Duration
 	// Removed means that the record does not exist.
 	Removed bool
+	// Was is the record that PutRecords must replace, nil for any: with its Text, or Removed for none.
+	Was *Record
 }
+
+// ErrRecordChanged is the error of PutRecords if a record is not as Was has it.
+var ErrRecordChanged = errors.New("redisstore: another program has changed the record; read it again")
 
 // RecordMark is how far a program has read the changes of records. The zero mark is before all changes. A mark is
 // a value, and safe for concurrent use.
@@ -82,11 +88,11 @@ func (r *Records) recordKey(name string) (key, member string) {
 }
 
 // PutRecords keeps records, and removes the records that are Removed. It changes all or none. The result says for each record whether it
-// was there. When PutRecords returns without an error, no other program reads the earlier records.
+// was there. If a record is not as Was has it, the error is ErrRecordChanged. When PutRecords returns without an error, no other program reads the earlier records.
 // Errors are as in sluice.Store, with the error of the server or the connection.
 func (r *Records) PutRecords(ctx context.Context, records []Record) (found []bool, err error) {
 	keys := append(make([]string, 0, len(records)+3), r.stem+"meta", r.stem+"log", r.stem+"ends")
-	args := append(make([]string, 0, 3*len(records)+2), rand.Text(), strconv.FormatInt(removalsLast.Microseconds(), 10))
+	args := append(make([]string, 0, 4*len(records)+2), rand.Text(), strconv.FormatInt(removalsLast.Microseconds(), 10))
 	for i := range records {
 		one := &records[i]
 		key, member := r.recordKey(one.Name)
@@ -99,19 +105,34 @@ func (r *Records) PutRecords(ctx context.Context, records []Record) (found []boo
 		case !one.Until.IsZero():
 			until = strconv.FormatInt(one.Until.UnixMicro(), 10)
 		}
-		keys, args = append(keys, key), append(args, text, until, member)
+		keys, args = append(keys, key), append(args, text, until, member, one.was())
 	}
 	reply, err := r.store.run(ctx, recordsPutScript, keys, args)
 	if err != nil {
 		return nil, err
 	}
-	if len(reply) != len(records) {
+	switch {
+	case reply == "changed":
+		return nil, ErrRecordChanged
+	case len(reply) != len(records):
 		return nil, errRecords
 	}
 	for _, digit := range []byte(reply) {
 		found = append(found, digit == '1')
 	}
 	return found, nil
+}
+
+// was returns the text that the store must have: - for none, and nothing if it may have any.
+func (r *Record) was() string {
+	switch {
+	case r.Was == nil:
+		return ""
+	case r.Was.Removed:
+		return "-"
+	default:
+		return "+" + strconv.Itoa(len(r.Name)) + " " + r.Name + r.Was.Text
+	}
 }
 
 // errRecords is the error of a reply that no script of this version writes.

@@ -367,10 +367,11 @@ func (x *overriding) decide() {
 		if first == nil {
 			first = r
 		}
-		if x.names[i] == "oracle" && of.strict {
-		} else if m.ahead == nil && v.PaidAhead() {
+		switch {
+		case x.names[i] == "oracle" && of.strict:
+		case m.ahead == nil && v.PaidAhead():
 			x.fail(of, "%s pays %d from %+v; want none", x.names[i], a.Cost, *r.Ahead)
-		} else if m.ahead != nil && (r.Ahead == nil || r.Ahead.Allowance != m.ahead.Allowance || r.Decision.Remaining != m.ahead.Units-m.ahead.used-a.Cost || v.Tightest.Remaining != r.Decision.Remaining) {
+		case m.ahead != nil && (r.Ahead == nil || r.Ahead.Allowance != m.ahead.Allowance || r.Decision.Remaining != m.ahead.Units-m.ahead.used-a.Cost || v.Tightest.Remaining != r.Decision.Remaining):
 			x.fail(of, "%s decides %s by %+v; want %d units of %+v, of which %d are used", x.names[i], v.String(), r.Ahead, a.Cost, m.ahead.Allowance, m.ahead.used)
 		}
 		got, want := r.Decision, first.Decision

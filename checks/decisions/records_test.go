@@ -2,10 +2,13 @@ package decisions
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -123,6 +126,54 @@ func TestRecordsReachEveryFollower(t *testing.T) {
 		of, err := writer.RecordsOf(ctx, []string{"rule 1\x00}{", "none"})
 		if text, known := truth["rule 1\x00}{"]; err != nil || of[0].Text != text || of[0].Removed == known || !of[1].Removed {
 			t.Errorf("%s: RecordsOf returns %+v, %v; want %q", name, of, err, text)
+		}
+	}
+}
+
+// TestRecordsCountConcurrentChanges: programs that add to a number at the same time, each to the record that it has read, lose no
+// addition. A record that is not as it was read stays, with all others of the call.
+func TestRecordsCountConcurrentChanges(t *testing.T) {
+	for name, dial := range recordServers(t) {
+		var adders sync.WaitGroup
+		for range 4 {
+			store := dial()
+			adders.Go(func() {
+				for added := 0; added < 15; {
+					of, err := store.RecordsOf(t.Context(), []string{"sum"})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					n, _ := strconv.Atoi(of[0].Text) // zero at first
+					switch _, err = store.PutRecords(t.Context(), []redisstore.Record{{Name: "sum", Text: strconv.Itoa(n + 1), Was: &of[0]}}); {
+					case err == nil:
+						added++
+					case !errors.Is(err, redisstore.ErrRecordChanged):
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		adders.Wait()
+		store := dial()
+		none, was := redisstore.Record{Removed: true}, redisstore.Record{Text: "60"}
+		for i, step := range []struct {
+			put     []redisstore.Record
+			changed bool
+		}{
+			{[]redisstore.Record{{Name: "other", Text: "x"}, {Name: "sum", Text: "x", Was: &none}}, true},
+			{[]redisstore.Record{{Name: "other", Text: "x", Was: &was}}, true},
+			{[]redisstore.Record{{Name: "sum", Removed: true, Was: &was}, {Name: "other", Text: "y", Was: &none}}, false},
+			{[]redisstore.Record{{Name: "sum", Text: "z", Was: &was}}, true},
+			{[]redisstore.Record{{Name: "sum", Text: "z", Was: &none}}, false},
+		} {
+			if _, err := store.PutRecords(t.Context(), step.put); errors.Is(err, redisstore.ErrRecordChanged) != step.changed || err != nil && !step.changed {
+				t.Errorf("%s, step %d: %v", name, i, err)
+			}
+		}
+		if of, err := store.RecordsOf(t.Context(), []string{"sum", "other"}); err != nil || of[0].Text != "z" || of[1].Text != "y" {
+			t.Errorf("%s: the records are %+v, %v", name, of, err)
 		}
 	}
 }

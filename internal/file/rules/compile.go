@@ -125,6 +125,9 @@ func (r *Rule) rule(f *File, s *reader.Source, path string, where *origins) poli
 			p.MaxWait = sluice.NoWait
 		}
 	}
+	if r.Ahead != nil {
+		p.Ahead = &policy.Ahead{Units: r.Ahead.Units, For: r.Ahead.For}
+	}
 	if r.Ban != nil {
 		p.Ban, p.BanShared = r.Ban.terms(s, path+".ban", where), r.Ban.Shared
 	}

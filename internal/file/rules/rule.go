@@ -70,6 +70,8 @@ type Rule struct {
 	Hybrid Hybrid `yaml:"hybrid"`
 	// Bandwidth paces the bytes of each key's requests. Default: none.
 	Bandwidth *Bandwidth `yaml:"bandwidth"`
+	// Ahead lets operators give keys units ahead, which count when the limits deny: sluice grant --ahead. Default: none.
+	Ahead *Ahead `yaml:"ahead"`
 	// Ban refuses a key for a time after too many denials. Default: none.
 	Ban *Ban `yaml:"ban"`
 	// Shadow counts and explains what the rule decides, and does not enforce it. Default: false.
@@ -94,6 +96,14 @@ func (*Rule) Unknown(name, text string) string {
 		return "it belongs to the limit that counts denied requests"
 	}
 	return ""
+}
+
+// Ahead bounds the units ahead of a key.
+type Ahead struct {
+	// Units is the most that a key may have ahead at a time, what it has used of them included. Required.
+	Units int64 `yaml:"units" unit:"units"`
+	// For is how long units ahead last, and the longest that a call may give them for. Required.
+	For time.Duration `yaml:"for"`
 }
 
 // Ban refuses a key for a time, after too many denials or when an operator bans it.

@@ -68,6 +68,7 @@ var calls = []Call{
 	{http.MethodDelete, "/v1/overrides", Operate},
 	{http.MethodPost, "/v1/reset", Operate},
 	{http.MethodPost, "/v1/grant", Operate},
+	{http.MethodDelete, "/v1/grant", Operate},
 	{http.MethodPost, "/ui/reveal", Operate},
 	{http.MethodPost, "/ui/reset", Operate},
 	{http.MethodPost, "/ui/unban", Operate},

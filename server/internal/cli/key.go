@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -110,6 +111,7 @@ type peeked struct {
 	Reason      string
 	UnknownPlan bool `json:"unknown_plan"`
 	Limits      []state
+	Ahead       *wire.AheadUsage
 }
 
 // state is the state of a limit for a key. Remaining is nil if it is not known.
@@ -123,6 +125,9 @@ func (s *state) word() string {
 	word := "allowed"
 	if !s.Allowed {
 		word = "denied: " + s.Reason
+	}
+	if s.Ahead {
+		word += " by units ahead"
 	}
 	if s.Degraded {
 		word += ", decided by a fallback"
@@ -201,6 +206,9 @@ func (p *peeked) print(out io.Writer) error {
 		}
 		t.row(l.left(), l.Capacity, retryAfter(l.Allowed, &l.Waits, millis), l.fullIn(), l.Limit, word)
 	}
+	if x := p.Ahead; x != nil {
+		t.row(x.Remaining, x.Units, "now", "never", "units ahead", "until "+x.Until.UTC().Format(time.RFC3339))
+	}
 	if err := t.end(); err != nil || !p.UnknownPlan {
 		return err
 	}
@@ -233,16 +241,25 @@ func newReset() *cobra.Command {
 
 func newGrant() *cobra.Command {
 	var c client
-	var note string
+	var note, until string
+	var length time.Duration
+	var ahead, unset bool
 	cmd := &cobra.Command{
 		Use:   "grant RULE [KEY...] UNITS",
-		Short: "Give units back to a key of a rule",
+		Short: "Give units to a key of a rule, back or ahead",
 		Long: "Give units back to a key of a rule, in a running server, and show what is left then. All limits\n" +
 			"of the rule get the units, as if the newest requests of the key had cost less: at most what the\n" +
-			"key has used. To give a key more than its limit, set an override for a time. A leaky bucket and\n" +
-			"a concurrency limit cannot take units back.\n\n" + aboutKeys + about,
-		Example: "  sluice grant tenants acme 500 --note 'ticket 12: our mistake'",
+			"key has used. A leaky bucket and a concurrency limit cannot take units back.\n\n" +
+			"With --ahead, the key gets units beyond its limits. They count when a limit denies, until they are\n" +
+			"used or their time is over. The setting ahead of the rule is the bound. With --unset and no UNITS,\n" +
+			"the key loses what it has ahead.\n\n" + aboutKeys + about,
+		Example: "  sluice grant tenants acme 500 --note 'ticket 12: our mistake'\n" +
+			"  sluice grant tenants acme 500 --ahead --for 12h --note 'ticket 13: until tomorrow'\n" +
+			"  sluice grant tenants acme --unset",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if unset {
+				return withdraw(cmd, &c, args)
+			}
 			if len(args) < 2 {
 				return fmt.Errorf("grant needs the name of a rule and the units: %s", usageOf(cmd))
 			}
@@ -255,21 +272,57 @@ func newGrant() *cobra.Command {
 				keyedRule
 
 				Units int64  `json:"units"`
+				Ahead bool   `json:"ahead,omitempty"`
+				ForMS int64  `json:"for_ms,omitempty"`
+				Until string `json:"until,omitempty"`
 				Note  string `json:"note,omitempty"`
-			}{keyedRule{args[0], args[1:last]}, units, note}
+			}{keyedRule{args[0], args[1:last]}, units, ahead, int64(length / time.Millisecond), until, note}
 			var p peeked
 			if err := c.call(cmd.Context(), http.MethodPost, "/v1/grant", q, &p); err != nil {
 				return err
 			}
-			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s gets up to %d units back for %s\n", keyText(q.Key), units, q.Rule); err != nil {
+			what := "gets up to %d units back for %s\n"
+			if ahead {
+				what = "gets %d units ahead for %s\n"
+			}
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s "+what, keyText(q.Key), units, q.Rule); err != nil {
 				return err
 			}
 			return p.print(cmd.OutOrStdout())
 		},
 	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if negative.MatchString(err.Error()) {
+			return errors.New("grant: UNITS is negative; give 1 or more. To take units, call /v1/debit; to take back what a key has ahead, give --unset")
+		}
+		return flagError(cmd, err)
+	})
+	cmd.Flags().BoolVar(&ahead, "ahead", false, "give units ahead, not back")
+	cmd.Flags().Var((*duration)(&length), "for", "`TIME` until units ahead end, such as 12h (default: what the rule says)")
+	cmd.Flags().StringVar(&until, "until", "", "`TIME` at which units ahead end, such as 2030-01-31T18:00:00Z")
+	cmd.Flags().BoolVar(&unset, "unset", false, "take back what the key has ahead")
 	cmd.Flags().StringVar(&note, "note", "", "`TEXT` for the audit log, such as why")
 	c.register(cmd)
 	return cmd
+}
+
+// negative is the error of a negative number, which has the form of a flag.
+var negative = regexp.MustCompile(`^unknown shorthand flag: '\d'`)
+
+// withdraw takes back what a key has ahead.
+func withdraw(cmd *cobra.Command, c *client, args []string) error {
+	if err := needsRule(cmd, args); err != nil {
+		return err
+	}
+	q := keyedRule{args[0], args[1:]}
+	var p peeked
+	if err := c.call(cmd.Context(), http.MethodDelete, "/v1/grant", q, &p); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s has no units ahead for %s\n", keyText(q.Key), q.Rule); err != nil {
+		return err
+	}
+	return p.print(cmd.OutOrStdout())
 }
 
 func newKeys() *cobra.Command {

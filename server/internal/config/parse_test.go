@@ -112,7 +112,7 @@ func TestParseAll(t *testing.T) {
 						{Algorithm: "sliding_log", Rate: sluice.PerMinute(100), MinInterval: 100 * time.Millisecond, CountDenied: true},
 						{Algorithm: "concurrency", Max: 10, Queue: 5, TTL: 30 * time.Second, Latency: 50 * time.Millisecond},
 					},
-					Cost: rules.Cost{Units: 2, Header: "X-Cost", Max: 10}, Floor: 3, MaxWait: &wait,
+					Cost: rules.Cost{Units: 2, Header: "X-Cost", Max: 10}, Floor: 3, MaxWait: &wait, Ahead: &rules.Ahead{Units: 1000, For: 24 * time.Hour},
 					Ban: &rules.Ban{After: 10, Within: time.Minute, For: []time.Duration{time.Hour, 24 * time.Hour}, Forget: 48 * time.Hour, Prolong: true, ByHand: true}, Shadow: true,
 					WhenLimited: rules.WhenLimited{
 						Action: "reject", Status: 503, Header: map[string]string{"X-Why": "too many"},

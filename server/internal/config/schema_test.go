@@ -472,6 +472,7 @@ var within = map[string]string{
 	"KeyPart":             "rules: [{name: a, key: {part: client_ip, %s}, limit: {algorithm: token_bucket, rate: 5/s}}]",
 	"Hybrid":              "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 1000/s}, hybrid: {%s}}]",
 	"Cost":                "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}, cost: {%s}}]",
+	"Ahead":               "rules: [{name: a, key: client_ip, limit: {algorithm: token_bucket, rate: 5/s}, ahead: {units: 5, for: 1h, %s}}]",
 	"Ban":                 "rules: [{name: a, key: client_ip, limit: {algorithm: token_bucket, rate: 5/s}, ban: {after: 5, for: 1h, %s}}]",
 	"WhenLimited":         "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}, when_limited: {body: a, %s}}]",
 

@@ -19,6 +19,8 @@ type LimitResult struct {
 	// Settles means that the cost is known only after the response.
 	Settles bool  `json:"settles,omitempty"`
 	Floor   int64 `json:"floor,omitempty"`
+	// Ahead says that the limit denied the request, and units ahead of the key paid for it.
+	Ahead bool `json:"ahead,omitempty"`
 }
 
 // LimitResult returns the JSON of a limit that applies to a request.
@@ -30,7 +32,7 @@ func (p *Phrases) LimitResult(m *policy.LimitResult) LimitResult {
 	return LimitResult{
 		From: from, Plan: m.Plan(),
 		Limit: m.Request.Limit.Name(), Algorithm: p.limit(m.Request.Limit).algorithm, Role: m.Role.String(), Listed: m.Listed.String(),
-		Override: m.Override, Cost: m.Request.Cost, Settles: m.Settles(), Floor: m.Request.Floor,
+		Override: m.Override, Cost: m.Request.Cost, Settles: m.Settles(), Floor: m.Request.Floor, Ahead: m.Ahead != nil,
 	}
 }
 

@@ -1,8 +1,10 @@
 package describe
 
 import (
+	"fmt"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
@@ -110,12 +112,19 @@ func appendDecision(b []byte, m *policy.LimitResult, decided bool) []byte {
 	if !decided {
 		return append(b, "not decided"...)
 	}
-	if d.Allowed {
+	switch {
+	case m.Ahead != nil:
+		b = fmt.Appendf(b, "allowed by units ahead: %d of %d remain until %s; of the limit", m.Ahead.Remaining, m.Ahead.Units, m.Ahead.Until.UTC().Format(time.RFC3339))
+	case d.Allowed:
 		b = append(b, "allowed"...)
-	} else {
+	default:
 		b = append(append(b, "denied: "...), d.Reason.String()...)
 	}
-	if !d.Degraded { // what remains is known
+	switch {
+	case d.Degraded: // what remains is not known
+	case m.Ahead != nil:
+		b = append(strconv.AppendInt(append(strconv.AppendInt(append(b, ", "...), m.Ahead.Left, 10), " of "...), d.Limit, 10), " remain"...)
+	default:
 		b = strconv.AppendInt(append(b, "; "...), d.Remaining, 10)
 		b = append(strconv.AppendInt(append(b, " of "...), d.Limit, 10), " remain"...)
 	}

@@ -103,6 +103,16 @@ type Usage struct {
 	UnknownPlan bool `json:"unknown_plan,omitempty"`
 	// Limits are the limits that apply to the key; none if the rule or an override exempts the key, or denies it.
 	Limits []LimitUsage `json:"limits"`
+	// Ahead are the units ahead of the key, which count when a limit denies; nil for none.
+	Ahead *AheadUsage `json:"ahead,omitempty"`
+}
+
+// AheadUsage is what a key has of its units ahead.
+type AheadUsage struct {
+	Units     int64     `json:"units"`
+	Used      int64     `json:"used"`
+	Remaining int64     `json:"remaining"`
+	Until     time.Time `json:"until"`
 }
 
 // LimitUsage is what a key has used of a limit.
@@ -121,6 +131,8 @@ type LimitUsage struct {
 	// Used and Remaining are left out if the store did not decide, or the key is banned.
 	Used      *int64 `json:"used,omitempty"`
 	Remaining *int64 `json:"remaining,omitempty"`
+	// Ahead says that the limit denies the next request, and units ahead would pay for it.
+	Ahead bool `json:"ahead,omitempty"`
 	Waits
 }
 

@@ -7,15 +7,15 @@ import (
 
 // Change is what a call did to keys, or tried to do.
 type Change struct {
-	// Action is ban, unban, reset, grant, override or unset.
+	// Action is ban, unban, reset, grant, ahead, withdraw, override or unset.
 	Action string
 	// Rules are the rules whose keys were changed. If the caller named a rule, it is the only one.
 	Rules []string
 	// Key has the fingerprint of the key; empty if the caller named no key of a known rule.
 	Key string
-	// For is the length of a ban, or of an override that ends.
+	// For is the length of a ban, or of an override or of units ahead, that end.
 	For time.Duration
-	// Units are the units that were given back.
+	// Units are the units that were given back, or ahead.
 	Units int64
 	// Terms are the numbers of an override, and Note is the note of an override or of units.
 	Terms, Note string

@@ -178,6 +178,7 @@ func (l *limitDecision) appendJSON(b []byte) []byte {
 	f.number("cost", l.Cost)
 	f.set("settles", l.Settles)
 	f.numberIf("floor", l.Floor)
+	f.set("ahead", l.Ahead)
 	f.text("key", l.Key)
 	f.boolean("allowed", l.Allowed)
 	f.textIf("reason", l.Reason)

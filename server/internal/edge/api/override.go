@@ -25,6 +25,9 @@ import (
 type Overrides interface {
 	// Change makes changes, all or none, and returns for each whether there was an override.
 	Change(ctx context.Context, changes []wire.KeptOverride) (found []bool, err error)
+	// Update changes the override of a key to what a function makes of it, which is called again if another server changes it meanwhile;
+	// Removed means none. If the function returns an error, nothing changes.
+	Update(ctx context.Context, rule string, k sluice.Key, change func(before wire.KeptOverride) (wire.KeptOverride, error)) error
 	// Get returns the override of a key; Removed if there is none.
 	Get(ctx context.Context, rule string, k sluice.Key) (wire.KeptOverride, error)
 	// List returns up to most overrides of a rule, of which a part of the key begins with a prefix. The first page is after the zero
@@ -47,9 +50,14 @@ const (
 type newOverride struct {
 	keyOfRule
 	wire.OverrideTerms
+	ending
+	Note string `json:"note,omitempty"`
+}
+
+// ending is when an override ends, or units ahead.
+type ending struct {
 	ForMS *int64  `json:"for_ms,omitempty"`
 	Until *moment `json:"until,omitempty"`
-	Note  string  `json:"note,omitempty"`
 }
 
 // moment is when an override ends.
@@ -221,8 +229,8 @@ func (a *API) isGone(rule string) bool {
 	return a.o.Decider.Policy().Rule(rule) == nil && slices.Contains(a.o.Overrides.Rules(), rule)
 }
 
-// end returns when the override ends, in whole seconds; the zero time for never.
-func (q *newOverride) end(now time.Time) (end time.Time, p *problem) {
+// end returns the end in whole seconds, rounded up; the zero time for none.
+func (q *ending) end(now time.Time) (end time.Time, p *problem) {
 	switch {
 	case q.ForMS != nil && q.Until != nil:
 		return end, invalid("until", `There are "for_ms" and "until".`, "give one of them")

@@ -49,10 +49,21 @@ func (a *API) usageOf(ctx context.Context, q policy.RuleRequest) (*wire.Usage, *
 		x := a.phrases().LimitResult(m)
 		l := wire.LimitUsage{Limit: x.Limit, Role: x.Role, Listed: x.Listed, From: x.From, Plan: x.Plan, Allowed: d.Allowed, Reason: d.Reason.String(), Capacity: m.Request.Limit.Capacity(), Waits: waitsOf(d, d.Delay)}
 		if !d.Degraded && m.Listed == policy.NotListed && d.Reason != sluice.ReasonBanned {
-			used := max(0, d.Limit-d.Remaining)
-			l.Capacity, l.Used, l.Remaining = d.Limit, &used, &d.Remaining
+			remaining := d.Remaining
+			if m.Ahead != nil {
+				remaining, l.Ahead = m.Ahead.Left, true
+			}
+			used := max(0, d.Limit-remaining)
+			l.Capacity, l.Used, l.Remaining = d.Limit, &used, &remaining
 		}
 		u.Limits = append(u.Limits, l)
+	}
+	x, remaining, found, err := a.o.Decider.Policy().Allowance(ctx, a.o.Decider.Store(), q.Rule, q.Key...)
+	if err != nil {
+		return nil, a.requestProblem(err)
+	}
+	if found {
+		u.Ahead = &wire.AheadUsage{Units: x.Units, Used: max(0, x.Units-remaining), Remaining: remaining, Until: x.Until.UTC()}
 	}
 	return u, nil
 }

@@ -137,6 +137,9 @@ func (x *logged) appendJSON(b []byte) []byte {
 	if wait := v.RetryAfter(); !v.Allowed() && wait > 0 {
 		b = appendNumber(b, "retry_after_ms", milliseconds(wait))
 	}
+	if v.PaidAhead() {
+		b = append(b, `,"ahead":true`...)
+	}
 	if v.FellBack() {
 		b = append(b, `,"degraded":true`...)
 	}

@@ -36,7 +36,7 @@ type Log struct {
 // Record is one line.
 type Record struct {
 	Time time.Time `json:"time"`
-	// Action is ban, unban, reset, grant, reveal, override, unset, call, reload, refresh, start or stop. A call was refused before it was read.
+	// Action is ban, unban, reset, grant, ahead, withdraw, reveal, override, unset, call, reload, refresh, start or stop. A call was refused before it was read.
 	Action string `json:"action"`
 	// By is how the caller proved its identity, and Claimed the name that it gave without proof.
 	By      string `json:"by,omitempty"`

@@ -2,6 +2,7 @@ package overrides
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -54,7 +55,7 @@ type Book struct {
 // newBook returns a book over a table.
 func newBook(kept string, t *policy.OverrideTable, k keeper, logger *slog.Logger, m *telemetry.Metrics) *Book {
 	b := &Book{Table: t, keeper: k, Kept: kept, logger: logger, following: make(chan struct{}, 1)}
-	m.Gauge("sluice_overrides", "Overrides by call that are in force.", func() float64 { return float64(b.Table.Len()) })
+	m.Gauge("sluice_overrides", "Overrides by call that are in force, and keys with units ahead.", func() float64 { return float64(b.Table.Len()) })
 	m.Gauge("sluice_overrides_bytes", "Memory that the keys of overrides by call take, in bytes.", func() float64 { return float64(b.Table.Bytes()) })
 	m.Gauge("sluice_overrides_stale", "Whether overrides by call could not be read from the store the last time: 1 while changes of other servers may be missing.",
 		func() float64 {
@@ -80,6 +81,37 @@ func (b *Book) Change(ctx context.Context, changes []Override) (found []bool, er
 	}
 	_ = b.follow(ctx) // they are kept; Run reads them as soon as that is possible
 	return found, nil
+}
+
+// Update changes the override of a key to what a function makes of it; Removed if there is none, before and after. If another server changes
+// the override meanwhile, the function is called again. If it returns an error, nothing changes, and Update returns the error.
+func (b *Book) Update(ctx context.Context, rule string, k sluice.Key, change func(before Override) (Override, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		kept, err := b.keeper.read(ctx, []string{nameOf(rule, k)})
+		if err != nil {
+			return err
+		}
+		before, ok := read(&kept[0])
+		if !ok || !before.Until.IsZero() && !before.Until.After(time.Now()) {
+			before = Override{Rule: rule, Key: k, Removed: true}
+		}
+		after, err := change(before)
+		if err != nil {
+			return err
+		}
+		record := recordOf(&after)
+		record.Was = &kept[0]
+		switch _, err := b.keeper.put(ctx, []redisstore.Record{record}); {
+		case errors.Is(err, redisstore.ErrRecordChanged):
+		case err != nil:
+			return err
+		default:
+			_ = b.follow(ctx) // as in Change
+			return nil
+		}
+	}
 }
 
 // Get returns the override of a key; Removed if there is none.

@@ -9,7 +9,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -205,6 +207,35 @@ func TestOverridesEndAndKeepTheirFields(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// Changes that depend on what is there are made one after another: none is lost, and an error of the caller changes nothing.
+func TestUpdatesLoseNothing(t *testing.T) {
+	b, _ := openLocal(t, filepath.Join(t.TempDir(), "overrides"))
+	var adders sync.WaitGroup
+	for range 8 {
+		adders.Go(func() {
+			for range 20 {
+				if err := b.Update(t.Context(), "r", sluice.StringKey("a"), func(o Override) (Override, error) {
+					n, _ := strconv.Atoi(o.Terms) // zero at first
+					return set("a", strconv.Itoa(n+1)), nil
+				}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	adders.Wait()
+	refused := errors.New("refused")
+	if err := b.Update(t.Context(), "r", sluice.StringKey("a"), func(Override) (Override, error) { return unset("a"), refused }); !errors.Is(err, refused) {
+		t.Errorf("a change that the caller refuses: %v", err)
+	}
+	if got := content(t, b); got != "a=160" {
+		t.Errorf("after 160 additions: %s", got)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // failing are records of a store that fails, or that hangs.

@@ -172,6 +172,13 @@ func (j *journal) writeAll(w io.Writer) error {
 func (j *journal) put(_ context.Context, records []redisstore.Record) (found []bool, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	for i := range records {
+		if was := records[i].Was; was != nil {
+			if now := j.all.get(records[i].Name); now.Removed != was.Removed || !now.Removed && now.Text != was.Text {
+				return nil, redisstore.ErrRecordChanged
+			}
+		}
+	}
 	if err := j.write(records); err != nil {
 		return nil, fmt.Errorf("the overrides beside store.memory.file: %w", err)
 	}
