@@ -198,6 +198,21 @@ var ofServers = []mutation{
 		"checks/decisions TestOverridesKeepTheirBounds",
 	},
 	{
+		"an allowance has its units and no more", "policy/ahead.go",
+		"Floor: aheadCount - a.Units,", "Floor: aheadCount - a.Units - 1,",
+		"policy TestAllowancesPayWhatLimitsLack",
+	},
+	{
+		"a fallback pays nothing ahead", "policy/policy.go",
+		"	if own == \"ahead/units\" {", "	if own == \"ahead\" {",
+		"policy TestAllowancesNeedTheStore",
+	},
+	{
+		"two grants of units ahead at once both count", "redisstore/scripts/records_put.lua",
+		" or #was > 1 and was ~= before then", " then",
+		"checks/decisions TestRecordsCountConcurrentChanges",
+	},
+	{
 		"a decider forgets a policy that was replaced", "httplimit/decider.go",
 		"	o.Policy = nil // rules has the policy in force; an earlier one may go\n", "",
 		"httplimit TestReplacedPoliciesAreForgotten",
