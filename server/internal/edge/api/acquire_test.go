@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -41,23 +42,23 @@ func TestAcquireQueuesAndReleases(t *testing.T) {
 
 // TestAcquireFromADeadClient: a client that neither renews nor releases loses the lease.
 func TestAcquireFromADeadClient(t *testing.T) {
-	s := serve(t, flight, nil)
-	held := s.want(true, "/v1/acquire", `{}`)
-	dead := s.want(true, "/v1/acquire", `{}`)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for range 8 { // twice the time to live
-		if r := s.call("/v1/renew", `{"token": "`+held.Token+`"}`); r.status != http.StatusOK {
-			t.Fatalf("renewing in time: %+v", r)
+	synctest.Test(t, func(t *testing.T) {
+		s := unserved(t, flight, nil)
+		held := s.want(true, "/v1/acquire", `{}`)
+		dead := s.want(true, "/v1/acquire", `{}`)
+		for range 8 { // twice the time to live
+			if r := s.call("/v1/renew", `{"token": "`+held.Token+`"}`); r.status != http.StatusOK {
+				t.Fatalf("renewing in time: %+v", r)
+			}
+			<-time.After(50 * time.Millisecond)
 		}
-		<-tick.C
-	}
-	if r := s.call("/v1/renew", `{"token": "`+dead.Token+`"}`); r.status != http.StatusNotFound {
-		t.Errorf("the token of a client that was dead: %+v", r)
-	}
-	if r := s.want(true, "/v1/acquire", `{"max_wait_ms": 0}`); r.DelayMS != 0 {
-		t.Errorf("its lease is not free: %+v", r)
-	}
+		if r := s.call("/v1/renew", `{"token": "`+dead.Token+`"}`); r.status != http.StatusNotFound {
+			t.Errorf("the token of a client that was dead: %+v", r)
+		}
+		if r := s.want(true, "/v1/acquire", `{"max_wait_ms": 0}`); r.DelayMS != 0 {
+			t.Errorf("its lease is not free: %+v", r)
+		}
+	})
 }
 
 // TestAcquireNeedsAConcurrencyLimit: without one there is nothing to hold, and
@@ -87,26 +88,26 @@ func TestAcquireNeedsAConcurrencyLimit(t *testing.T) {
 
 // TestRenewsEachKeyOfALimit: a path with dots is held under each key that it has, and each lease is renewed.
 func TestRenewsEachKeyOfALimit(t *testing.T) {
-	s := serve(t, `
+	synctest.Test(t, func(t *testing.T) {
+		s := unserved(t, `
 rules:
   - name: one
     key: [path]
     limit: {algorithm: concurrency, max: 1, ttl: 1s}
 `, nil)
-	held := s.want(true, "/v1/acquire", `{"path": "/a/%2e%2e/b"}`)
-	tick := time.NewTicker(250 * time.Millisecond)
-	defer tick.Stop()
-	for range 8 { // twice the time to live
-		if r := s.call("/v1/renew", `{"token": "`+held.Token+`"}`); r.status != http.StatusOK {
-			t.Fatalf("renewing in time: %+v", r)
+		held := s.want(true, "/v1/acquire", `{"path": "/a/%2e%2e/b"}`)
+		for range 8 { // twice the time to live
+			if r := s.call("/v1/renew", `{"token": "`+held.Token+`"}`); r.status != http.StatusOK {
+				t.Fatalf("renewing in time: %+v", r)
+			}
+			<-time.After(250 * time.Millisecond)
 		}
-		<-tick.C
-	}
-	for _, path := range []string{"/b", "/a/%2e%2e/b"} {
-		s.want(false, "/v1/acquire", `{"path": "`+path+`"}`)
-	}
-	if r := s.call("/v1/release", `{"token": "`+held.Token+`"}`); r.status != http.StatusOK || r.Charges != 2 || r.Lost != 0 {
-		t.Errorf("releasing: %+v", r)
-	}
-	s.want(true, "/v1/acquire", `{"path": "/a/%2e%2e/b"}`)
+		for _, path := range []string{"/b", "/a/%2e%2e/b"} {
+			s.want(false, "/v1/acquire", `{"path": "`+path+`"}`)
+		}
+		if r := s.call("/v1/release", `{"token": "`+held.Token+`"}`); r.status != http.StatusOK || r.Charges != 2 || r.Lost != 0 {
+			t.Errorf("releasing: %+v", r)
+		}
+		s.want(true, "/v1/acquire", `{"path": "/a/%2e%2e/b"}`)
+	})
 }

@@ -47,6 +47,16 @@ type service struct {
 // serve starts an API over the rules of a YAML file; change may change its options.
 func serve(t *testing.T, rules string, change func(*Options)) *service {
 	t.Helper()
+	s := unserved(t, rules, change)
+	srv := httptest.NewServer(s.api)
+	t.Cleanup(srv.Close)
+	s.url, s.described.Transport.(*validator).next = srv.URL, srv.Client().Transport
+	return s
+}
+
+// unserved returns one whose calls need no network, so that it works with the clock of a synctest bubble.
+func unserved(t *testing.T, rules string, change func(*Options)) *service {
+	t.Helper()
 	o := Options{
 		Decider:     edgetest.Decider(t, rules, nil),
 		Fingerprint: func(k sluice.Key) string { return fmt.Sprintf("%016x", len(k.Text())) },
@@ -60,12 +70,19 @@ func serve(t *testing.T, rules string, change func(*Options)) *service {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewServer(a)
 	t.Cleanup(a.Close)
-	t.Cleanup(srv.Close)
-	return &service{t: t, url: srv.URL, api: a, described: &http.Client{
-		Transport: &validator{t: t, next: srv.Client().Transport, description: describedBy(t)}, Timeout: edgetest.Patience,
+	return &service{t: t, url: "http://api.example", api: a, described: &http.Client{
+		Transport: &validator{t: t, next: within{a}, description: describedBy(t)}, Timeout: edgetest.Patience,
 	}}
+}
+
+// within is a way to a handler in this process.
+type within struct{ http.Handler }
+
+func (w within) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer := httptest.NewRecorder()
+	w.ServeHTTP(answer, r)
+	return answer.Result(), nil
 }
 
 // reply is what a call answers, whatever it is.
