@@ -67,6 +67,8 @@ func TestStartsWithoutItsStore(t *testing.T) {
 			t.Errorf("%s is %s, want %s", series, got, want)
 		}
 	}
+	// A goroutine reads overrides, and may come late to it.
+	eventually(t, "a line about overrides", func() bool { return strings.Contains(r.log.String(), "overrides") })
 	if log := r.log.String(); strings.Count(log, "level=ERROR") != 2 || strings.Count(log, "overrides") != 1 || !strings.Contains(log, address) {
 		t.Errorf("the log has not one line about decisions and one about overrides:\n%s", log)
 	}
