@@ -49,7 +49,7 @@ func TestThePage(t *testing.T) {
 	if text := eval[string](b, `document.body.innerText`); strings.Contains(text, hostile) || strings.Contains(text, "203.0.113.7") {
 		t.Errorf("keys are shown before anybody wants to see them: %q", text)
 	}
-	b.until("the page shows whom the candidate frees", `/ The candidate of per-user would free [1-9]\d* of [1-9]\d* keys\./.test(document.querySelector("#answer").textContent)`)
+	b.until("the page shows whom the candidate frees", `/the candidate of per-user would [^;]*free [1-9]\d* of [1-9]\d* keys[;.]/.test(document.querySelector("#answer").textContent)`)
 	b.until("a key shows that the candidate frees it", `[...document.querySelectorAll('#keys tr[data-id^="per-user"]')].some((e) => e.cells[6].textContent.endsWith("the candidate frees it"))`)
 	b.until("a key shows that the candidate limits it", `[...document.querySelectorAll('#keys tr[data-id^="per-user"]')].some((e) => /the candidate denies \d+, not \d+$/.test(e.cells[6].textContent))`)
 	b.shoot("masked.png", true)

@@ -16,8 +16,8 @@ import (
 const (
 	// window is how long keys are counted, before counting begins again. The keys of the window before are kept.
 	window = 30 * time.Minute
-	// mostDenying bounds the rules whose keys are counted. The counters of a rule take up to 400 KB, if all its keys are as
-	// long as can be, and usually 200 KB.
+	// mostDenying bounds the rules whose keys are counted. The counters of a rule take up to 600 KB, if all its keys are as
+	// long as can be, and usually 330 KB.
 	mostDenying = 64
 	// quiet is how long a rule denies nothing before its counters may go to another rule.
 	quiet = time.Minute

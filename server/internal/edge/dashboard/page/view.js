@@ -82,14 +82,14 @@ function renderSummary(f, rules) {
     const all = limiting.reduce((a, r) => a + r.denied, 0), top = Math.max(0, ...keys.map(keyRate));
     if (keys.length) text += keys.length === 1 && !f.more_keys ? " One key is limited." : ` ${number(keys.length)}${f.more_keys ? " or more" : ""} keys are limited; the first has ${percent(Math.min(top, all), all)} of the denials.`;
   }
-  for (const [name, who] of [["shadow_denied", "in shadow, NAME would refuse"], ["candidate_denied", "the candidate of NAME would refuse"]]) {
-    for (const r of rules) {
-      const n = per((s) => s.totals.get(r.rule)?.[f.figures.indexOf(name)]);
-      if (n) would.push(who.replace("NAME", () => title(r.rule)) + " " + rate(n) + (name === "candidate_denied" && r.denied ? `, and not ${rate(r.denied)}` : ""));
-    }
+  for (const r of rules) {
+    const rateOf = (name) => per((s) => s.totals.get(r.rule)?.[f.figures.indexOf(name)]), shadow = rateOf("shadow_denied"), tried = rateOf("candidate_denied"), trial = [];
+    if (shadow) would.push(`in shadow, ${title(r.rule)} would refuse ${rate(shadow)}`);
+    if (tried) trial.push(`refuse ${rate(tried)}` + (r.denied && rate(r.denied) !== rate(tried) ? `, not ${rate(r.denied)}` : ""));
+    if (r.compared) trial.push(`free ${freed(r)}`);
+    if (trial.length) would.push(`the candidate of ${title(r.rule)} would ${trial.join(", and ")}`);
   }
-  if (would.length) text += " Not enforced: " + would.slice(0, 3).join("; ") + ".";
-  for (const r of rules.filter((r) => r.compared).slice(0, 3)) text += ` The candidate of ${title(r.rule)} would free ${freed(r)}.`;
+  if (would.length) text += ` Not enforced: ${would.slice(0, 3).join("; ")}.`;
   set($("answer"), text);
   keep($("notes"), ill, (n) => n, () => make("li"), (e, n) => set(e, n));
   set($("server"), `${servers.length > 1 ? (state.view.servers === "all" ? `sum of ${servers.filter((s) => s.state !== "waiting").length} servers` : `1 of ${servers.length} servers`) + " · " : ""}${f.version} · up ${time(f.at_ms - f.started_ms)} · ${f.rules.length + (f.more_rules || 0) - 1} rules · store ${f.store.breaker && f.store.breaker !== "closed" ? "failing" : f.store.overflow ? "was full" : "ok"}`);
