@@ -9,8 +9,8 @@ var ofServers = []mutation{
 	},
 	{
 		"with hash_keys, servers give each other no keys", "server/internal/app/peers.go",
-		"		if a.engine.store.KeySecret() != nil {\n			return nil", "		if a.engine.store.KeySecret() == nil {\n			return nil",
-		"checks/servers TestServersAddUp",
+		"	secret := a.engine.store.KeySecret() != nil\n", "	secret := false\n",
+		"checks/servers TestKeysOfServersWithASecret",
 	},
 	{
 		"connections are bounded for each client address", "server/internal/listen/accept/bounds.go",
@@ -184,7 +184,7 @@ var ofServers = []mutation{
 	},
 	{
 		"the journal of overrides keeps what was answered", "server/internal/store/overrides/journal.go",
-		"		if j.all[r.Name] = r.Text; r.Removed {\n			delete(j.all, r.Name)\n		}\n	}\n	j.book", "		j.all[r.Name] = r.Text\n	}\n	j.book",
+		"		j.all.set(r)\n	}\n	j.book", "		r.Removed = false\n		j.all.set(r)\n	}\n	j.book",
 		"server/internal/store/overrides TestJournalKeepsWhatWasAnswered",
 	},
 	{
@@ -221,6 +221,16 @@ var ofServers = []mutation{
 		"all overrides are read again after a loss of data", "redisstore/scripts/records_since.lua",
 		"from < floor or from > last)", "from < floor)",
 		"checks/decisions TestRecordsAreReadAgainAfterALoss",
+	},
+	{
+		"records are read although some have ended", "redisstore/records.go",
+		"changed[i] > page.Next.began:", "m.last > 0:",
+		"checks/decisions TestRecordsAreReadPastEndedOnes",
+	},
+	{
+		"a header names plans of reports only in its own spelling", "httplimit/decider.go",
+		"		a.Values = &reportedValues{own, others}\n	case d.o.Claim", "		a.Values = own\n	case d.o.Claim",
+		"server/internal/edge/extauthz TestPlansOfEnvoy",
 	},
 	{
 		"a wrong override of a batch changes nothing", "server/internal/edge/api/override.go",
