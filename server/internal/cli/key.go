@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/server/internal/wire"
 	"github.com/spf13/cobra"
 )
@@ -184,6 +185,9 @@ func (p *peeked) print(out io.Writer) error {
 		verdict := "passes: no limit applies"
 		if !p.Allowed {
 			verdict = "denied: " + printable(p.Reason)
+			if p.Reason == sluice.ReasonListed.String() {
+				verdict += ", by a deny list or by an override; see sluice override get"
+			}
 		}
 		_, err := fmt.Fprintln(out, verdict)
 		return err
