@@ -36,7 +36,7 @@ const (
 func spent(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	var used unix.Timespec
-	// The system makes the number of a process's clock from that of the process; see clock_getcpuclockid(3).
+	// The number of a process makes the number of its clock; see clock_getcpuclockid(3).
 	const ofAllThreads = 2
 	if err := unix.ClockGettime(int32(^pid)<<3|ofAllThreads, &used); err != nil {
 		t.Fatal(err)
