@@ -248,6 +248,29 @@ func TestAllowancesWithoutACost(t *testing.T) {
 	}
 }
 
+// A hold gives back to the allowance that paid. A rule with overdraws takes the whole cost from an allowance, or nothing.
+func TestAllowancesWithHoldsAndOverdraws(t *testing.T) {
+	r := mayHaveAhead("r", perHour(1))
+	r.Overdraw = true
+	a := newAhead(t, r)
+	a.grant("r", "one", 5)
+	a.decide(4, true, false, 0)
+	a.decide(6, false, false, 0)
+	hold := func(remaining int64) {
+		t.Helper()
+		q := tenant("acme")
+		q.Cost, q.Hold = 3, time.Minute
+		if v := a.Decide(t.Context(), a.store, q); !v.PaidAhead() || v.Tightest.Remaining != remaining {
+			t.Errorf("a request with a hold: %s; want %d left", v.String(), remaining)
+		}
+	}
+	hold(2)
+	a.decide(3, false, false, 0)
+	a.now = a.now.Add(2 * time.Minute)
+	hold(2)
+	a.decide(2, true, true, 0)
+}
+
 // A store that fails, or a fallback, pays nothing ahead: the first denial holds, and what else was charged comes back.
 func TestAllowancesNeedTheStore(t *testing.T) {
 	a := newAhead(t, mayHaveAhead("r", perHour(1)))
