@@ -82,10 +82,11 @@ func (j *journal) load() error {
 		j.book.logger.Warn("the last change of overrides was cut off, as by a crash, and was not answered", "file", j.file.Path())
 	}
 	now, one := time.Now(), make([]redisstore.Record, 1)
+	var ended []string
 	for one[0] = range j.all.each {
-		j.book.apply(j.book.Table, one, now)
+		ended = append(ended, j.book.apply(j.book.Table, one, now)...)
 	}
-	j.sweep(now)
+	j.forget(ended)
 	if err := j.file.Replace(j.writeAll); err != nil && !writable.Full(err) {
 		return err
 	}
@@ -223,14 +224,18 @@ func (*journal) follow(context.Context, *Book) error { return nil }
 func (j *journal) sweep(now time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	var ended []redisstore.Record
+	var ended []string
 	for r := range j.all.each {
 		if o, ok := read(&r); ok && !o.Until.IsZero() && !o.Until.After(now) {
-			ended = append(ended, redisstore.Record{Name: r.Name, Removed: true})
+			ended = append(ended, r.Name)
 		}
 	}
-	for _, r := range ended {
-		j.all.set(r)
+	j.forget(ended)
+}
+
+func (j *journal) forget(names []string) {
+	for _, name := range names {
+		j.all.set(redisstore.Record{Name: name, Removed: true})
 	}
 }
 

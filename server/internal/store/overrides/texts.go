@@ -18,8 +18,14 @@ type texts struct {
 	live      int // bytes of the last records, without removals
 }
 
-// position says where a record is: its chunk, and the index there plus one in the lower half; zero for none.
+// position says where a record is: 16 bits of the hash of its name, 24 of its chunk, and 24 of the index there, plus one. It is zero
+// for none.
 type position uint64
+
+const (
+	part     = 1<<24 - 1
+	hashPart = 1<<64 - 1<<48
+)
 
 const chunkSize = 1 << 16
 
@@ -47,23 +53,27 @@ func recordAt(in []byte) (r redisstore.Record, rest []byte, err error) {
 }
 
 // at returns the bytes from a position on.
-func (t *texts) at(p position) []byte { return t.chunks[p>>32][uint32(p)-1:] }
+func (t *texts) at(p position) []byte { return t.chunks[p>>24&part][p&part-1:] }
 
-// find returns the index of the position for a name.
-func (t *texts) find(name string) int {
-	i := int(maphash.String(t.seed, name) % uint64(len(t.positions)))
-	for ; t.positions[i] != 0; i = (i + 1) % len(t.positions) {
-		if found, _, _ := cutPart(t.at(t.positions[i])); string(found) == name {
-			break
+// find returns the index of the position for a name, and the part of the name's hash.
+func (t *texts) find(name string) (i int, hash position) {
+	h := maphash.String(t.seed, name)
+	hash = position(h & hashPart)
+	for i = int(h % uint64(len(t.positions))); t.positions[i] != 0; i = (i + 1) % len(t.positions) {
+		if p := t.positions[i]; p&hashPart == hash {
+			if found, _, _ := cutPart(t.at(p)); string(found) == name {
+				break
+			}
 		}
 	}
-	return i
+	return i, hash
 }
 
 // get returns the record of a name; Removed if there is none.
 func (t *texts) get(name string) redisstore.Record {
 	if t.names > 0 {
-		if p := t.positions[t.find(name)]; p != 0 {
+		i, _ := t.find(name)
+		if p := t.positions[i]; p != 0 {
 			r, _, _ := recordAt(t.at(p)) // set wrote it
 			return r
 		}
@@ -71,12 +81,12 @@ func (t *texts) get(name string) redisstore.Record {
 	return redisstore.Record{Name: name, Removed: true}
 }
 
-// set keeps a record, in position of the record that its name has.
+// set keeps a record, in place of the record that its name has.
 func (t *texts) set(r redisstore.Record) {
 	if t.names >= len(t.positions)/4*3 {
 		t.resize(max(64, len(t.positions)*2))
 	}
-	i := t.find(r.Name)
+	i, hash := t.find(r.Name)
 	if p := t.positions[i]; p == 0 {
 		t.names++
 	} else {
@@ -91,10 +101,11 @@ func (t *texts) set(r redisstore.Record) {
 		t.chunks = append(t.chunks, make([]byte, 0, max(chunkSize, len(one))))
 		last++
 	}
-	t.positions[i] = position(last)<<32 | position(len(t.chunks[last])+1)
+	t.positions[i] = hash | position(last)<<24 | position(len(t.chunks[last])+1)
 	t.chunks[last] = append(t.chunks[last], one...)
-	t.bytes += len(one)
-	t.live += t.sizeAt(t.positions[i])
+	if t.bytes += len(one); !r.Removed {
+		t.live += len(one)
+	}
 	if t.bytes > 2*t.live+chunkSize {
 		n := texts{}
 		for r := range t.each {
@@ -120,7 +131,8 @@ func (t *texts) resize(n int) {
 	for _, p := range before {
 		if p != 0 {
 			name, _, _ := cutPart(t.at(p))
-			t.positions[t.find(string(name))] = p
+			i, hash := t.find(string(name))
+			t.positions[i] = hash | p&^hashPart
 		}
 	}
 }
