@@ -34,6 +34,17 @@ type keeper interface {
 	close() error
 }
 
+// mostJoined is how many changes of several calls are kept together.
+const mostJoined = 256
+
+// group is the changes of calls that are kept together: all or none of them.
+type group struct {
+	records []redisstore.Record
+	found   []bool // set, as err is, when done is closed
+	err     error
+	done    chan struct{}
+}
+
 // Book has all overrides by call. Make it with OpenShared or OpenLocal, let Run run, and end it with Close. All methods are safe for
 // concurrent use.
 type Book struct {
@@ -44,9 +55,11 @@ type Book struct {
 	Kept   string
 	logger *slog.Logger
 
+	putting   chan struct{} // full while a group is put
 	following chan struct{} // full while somebody follows
 
 	mu      sync.Mutex
+	waiting *group    // of calls; nil if none waits
 	failed  error     // of the last read
 	since   time.Time // of the failure
 	strange bool      // a record is not of this version
@@ -54,7 +67,7 @@ type Book struct {
 
 // newBook returns a book over a table.
 func newBook(kept string, t *policy.OverrideTable, k keeper, logger *slog.Logger, m *telemetry.Metrics) *Book {
-	b := &Book{Table: t, keeper: k, Kept: kept, logger: logger, following: make(chan struct{}, 1)}
+	b := &Book{Table: t, keeper: k, Kept: kept, logger: logger, putting: make(chan struct{}, 1), following: make(chan struct{}, 1)}
 	m.Gauge("sluice_overrides", "Overrides by call that are in force, and keys with units ahead.", func() float64 { return float64(b.Table.Len()) })
 	m.Gauge("sluice_overrides_bytes", "Memory that the keys of overrides by call take, in bytes.", func() float64 { return float64(b.Table.Bytes()) })
 	m.Gauge("sluice_overrides_stale", "Whether overrides by call could not be read from the store the last time: 1 while changes of other servers may be missing.",
@@ -68,19 +81,58 @@ func newBook(kept string, t *policy.OverrideTable, k keeper, logger *slog.Logger
 }
 
 // Change makes changes, all or none. It returns for each whether there was an override. The overrides are kept, and in force here, when
-// it returns; they are in force later if the store is slow. Other servers have them in about a quarter of a second.
+// it returns; they are in force later if the store is slow. Other servers have them in about a quarter of a second. Calls that wait
+// for an earlier one are kept together.
 func (b *Book) Change(ctx context.Context, changes []Override) (found []bool, err error) {
 	records := make([]redisstore.Record, len(changes))
 	for i := range changes {
 		records[i] = recordOf(&changes[i])
 	}
+	b.mu.Lock()
+	g := b.waiting
+	first := g == nil || len(g.records)+len(records) > mostJoined
+	if first {
+		g = &group{done: make(chan struct{})}
+		b.waiting = g
+	}
+	from := len(g.records)
+	g.records = append(g.records, records...)
+	b.mu.Unlock()
+	if first {
+		b.put(context.WithoutCancel(ctx), g)
+		close(g.done)
+	}
+	if <-g.done; g.err != nil {
+		return nil, g.err
+	}
+	return g.found[from : from+len(records)], nil
+}
+
+// put makes the changes of a group, as soon as earlier ones are kept.
+func (b *Book) put(ctx context.Context, g *group) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if found, err = b.keeper.put(ctx, records); err != nil {
-		return nil, err
+	select {
+	case b.putting <- struct{}{}:
+		b.begin(g)
+		g.found, g.err = b.keeper.put(ctx, g.records)
+		<-b.putting
+	case <-ctx.Done():
+		b.begin(g)
+		g.err = fmt.Errorf("earlier changes are not kept yet: %w", ctx.Err())
 	}
-	_ = b.follow(ctx) // they are kept; Run reads them as soon as that is possible
-	return found, nil
+	if g.err == nil {
+		_ = b.follow(ctx) // they are kept; Run reads them as soon as that is possible
+	}
+}
+
+// begin ends the time in which calls join a group.
+func (b *Book) begin(g *group) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.waiting == g {
+		b.waiting = nil
+	}
 }
 
 // Update changes the override of a key to what a function makes of it; Removed if there is none, before and after. If another server changes

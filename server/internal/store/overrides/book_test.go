@@ -241,7 +241,9 @@ func TestUpdatesLoseNothing(t *testing.T) {
 // failing are records of a store that fails, or that hangs.
 type failing struct{ err error }
 
-func (f *failing) PutRecords(context.Context, []redisstore.Record) ([]bool, error) { return nil, f.err }
+func (f *failing) PutRecords(_ context.Context, records []redisstore.Record) ([]bool, error) {
+	return make([]bool, len(records)), f.err
+}
 
 func (f *failing) RecordsSince(context.Context, redisstore.RecordMark, int) (redisstore.RecordPage, error) {
 	return redisstore.RecordPage{}, f.err
@@ -304,4 +306,88 @@ func TestBookSaysWhenItIsStale(t *testing.T) {
 	if n := strings.Count(log.String(), "level="); n != 2 {
 		t.Errorf("the log has %d lines, want one for the failure and one for its end:\n%s", n, log)
 	}
+}
+
+// joining are records of a store that keeps one call at a time, and says how many records each call has.
+type joining struct {
+	failing
+	calls chan int
+}
+
+func (s *joining) PutRecords(ctx context.Context, records []redisstore.Record) ([]bool, error) {
+	s.calls <- len(records)
+	found := make([]bool, len(records))
+	for i := range records {
+		found[i] = records[i].Removed
+	}
+	return found, errors.Join(s.err, ctx.Err())
+}
+
+// Changes that wait while the store keeps an earlier one are kept together, each with its own answer. A caller that leaves does not
+// take the other changes with it, and all callers learn of a failure.
+func TestChangesThatWaitAreKeptTogether(t *testing.T) {
+	const callers = 40
+	for _, failure := range []error{nil, errors.New("down")} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &joining{failing{failure}, make(chan int)}
+			b := newBook("redis", policy.NewOverrideTable(), &shared{Records: store}, slog.New(slog.DiscardHandler), telemetry.NewMetrics("test"))
+			answers := make(chan error, callers)
+			call := func(ctx context.Context, i int) {
+				removed := i%2 == 1
+				changes := []Override{set(fmt.Sprint("k", i), "1"), set(fmt.Sprint("other", i), "1")}
+				changes[1].Removed = removed
+				found, err := b.Change(ctx, changes)
+				if err == nil && fmt.Sprint(found) != fmt.Sprint([]bool{false, removed}) {
+					err = fmt.Errorf("call %d finds %v, want false and %t", i, found, removed)
+				}
+				answers <- err
+			}
+			leaving, leave := context.WithCancel(t.Context())
+			for i := range callers {
+				go call(leaving, i)
+				synctest.Wait() // the first call is in the store, and the second one leads the others
+			}
+			leave()
+			for calls, all := 0, 0; all < 2*callers; calls++ {
+				n := <-store.calls
+				if all += n; calls > 1 || n > mostJoined {
+					t.Errorf("call %d of the store has %d records, want two calls", calls, n)
+				}
+			}
+			for range callers {
+				if err := <-answers; !errors.Is(err, failure) || failure == nil && err != nil {
+					t.Errorf("an answer is %v, want %v", err, failure)
+				}
+			}
+		})
+	}
+}
+
+// Calls of many changes are not joined beyond a bound, and a call that waits too long for earlier ones is an error.
+func TestChangesWaitWithPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &joining{calls: make(chan int)}
+		b := newBook("redis", policy.NewOverrideTable(), &shared{Records: store}, slog.New(slog.DiscardHandler), telemetry.NewMetrics("test"))
+		answers := make(chan error, 3)
+		for i := range 3 {
+			go func() {
+				changes := make([]Override, mostJoined)
+				for j := range changes {
+					changes[j] = set(fmt.Sprint(i, " ", j), "1")
+				}
+				_, err := b.Change(t.Context(), changes)
+				answers <- err
+			}()
+			synctest.Wait()
+		}
+		<-time.After(patience + time.Millisecond)
+		if n := <-store.calls; n != mostJoined {
+			t.Errorf("a call of the store has %d records, want %d", n, mostJoined)
+		}
+		for range 3 {
+			if err := <-answers; !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("after the patience, an answer is %v, want that the deadline is exceeded", err)
+			}
+		}
+	})
 }
