@@ -136,10 +136,8 @@ func failure(err error) error {
 	switch {
 	case errors.As(err, &answer) && strings.Contains(answer.Text, "WRONGTYPE"):
 		return fmt.Errorf("redisstore: %w; delete the key, or give Sluice a prefix of its own: %w", sluice.ErrForeignState, err)
-	case errors.As(err, &answer):
+	case errors.As(err, &answer), errors.Is(err, ErrNotSent): // they begin with the name of the package
 		return err
-	case errors.Is(err, ErrNotSent):
-		return fmt.Errorf("redisstore: %w", err)
 	default:
 		return fmt.Errorf("redisstore: %w: %w", sluice.ErrUnknownOutcome, err)
 	}
