@@ -133,16 +133,19 @@ func (q *request) join(fields []field, between string) string {
 	return q.line.String()
 }
 
-// isPlain reports whether a byte of a path means itself.
-func isPlain(c byte) bool {
-	return c-'a' < 26 || c-'A' < 26 || c-'/' <= '9'-'/' || c == '-' || c == '.' || c == '_' || c == '~'
-}
+// plainBytes has the bytes of a path that mean themselves.
+var plainBytes = func() (all [256]bool) {
+	for _, c := range "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-._~" {
+		all[c] = true
+	}
+	return all
+}()
 
 // setTarget reads a target as package net/http does.
 func setTarget(u *url.URL, target string) bool {
 	path, query, found := strings.Cut(target, "?")
 	for i := range len(path) {
-		if !isPlain(path[i]) {
+		if !plainBytes[path[i]] {
 			parsed, err := url.ParseRequestURI(target)
 			if err != nil {
 				return false
