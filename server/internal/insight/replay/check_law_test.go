@@ -46,15 +46,12 @@ func (s *interrupting) DecideAll(ctx context.Context, rs []sluice.Request, out [
 func interrupted(t *testing.T, random *rand.Rand, o policy.Options, requests []traced) string {
 	log := &bytes.Buffer{}
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
+		seed := random.Uint64()
 		interrupt := func() {
-			mu.Lock()
-			var pause time.Duration
-			if random.IntN(8) == 0 {
-				pause = time.Duration(random.IntN(200_000)) * time.Microsecond
+			now := rand.New(rand.NewPCG(seed, uint64(time.Now().UnixMicro()))) // goroutines run in any order
+			if now.IntN(8) == 0 {
+				<-time.After(time.Duration(now.IntN(200_000)) * time.Microsecond)
 			}
-			mu.Unlock()
-			<-time.After(pause)
 		}
 		store, err := memory.New(memory.Options{Clock: func() int64 { return time.Now().UnixMicro() }})
 		if err != nil {

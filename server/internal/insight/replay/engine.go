@@ -100,6 +100,7 @@ type engine struct {
 	felt      int64                  // the time of the pressure by which requests are decided
 	took      int64                  // how long the decision of the current request may have taken
 	open      bool                   // the log has verdicts and no durations: a lease ends when a later verdict needs it
+	named     bool                   // the log names the rules that decided
 	held      map[limitKey][]*flight // in the order in which they began, if open
 }
 

@@ -85,7 +85,8 @@ func (e *engine) follow(rec *logs.Record, id int64, logged bool) outcome {
 	}
 	e.giveUp(rec.At - max(e.exact, e.patience))
 	early := rec.At - slack
-	moments := [...]moment{{e.now, latest, true}, {early, early, true}, {e.now + slack, latest, true}, {e.now, early, true}}
+	named := e.named
+	moments := [...]moment{{e.now, latest, named}, {early, early, named}, {e.now + slack, latest, named}, {e.now, early, named}}
 	for range 2 {
 		for i, m := range moments {
 			if o, ok := e.try(rec, id, logged, m); ok {
@@ -130,7 +131,7 @@ func (e *engine) try(rec *logs.Record, id int64, logged bool, m moment) (o outco
 			e.wanted = append(e.wanted, keyOf(r))
 		}
 	}
-	agrees := o.agrees(&rec.Verdict) && (!m.rule || rec.Verdict.Rule == "" || rec.Verdict.Rule == nameOf(cmp.Or(v.Rule, v.Degrade, v.Mark)))
+	agrees := o.agrees(&rec.Verdict) && (!m.rule || rec.Verdict.Rule == nameOf(cmp.Or(v.Rule, v.Degrade, v.Mark)))
 	v.Free()
 	if !agrees {
 		return o, false

@@ -157,7 +157,7 @@ func (r *run) start(at int64) error {
 		e.retries = r.o.Retry
 		if r.o.Check {
 			e.exact = int64(max(r.layout.Blur, clockError) / time.Microsecond)
-			e.open = cover.open
+			e.open, e.named = cover.open, r.layout.Format == "sluice"
 		}
 		all := []*engine{e}
 		for range r.shards(p, e) - 1 {
