@@ -253,14 +253,12 @@ func plan(packages []string, t tier, picked bool) (chains [][]run, last []run) {
 			env: []string{"GOARCH=386", "CGO_ENABLED=0"}, kept: "386",
 		})
 	}
-	chain = append(chain, // the plain packages take longer
-		run{name: "lone tests", packages: in(packages, lone), flags: []string{"-run", names(lone)}, kept: "lone"},
-		run{name: "crowded tests", packages: in(packages, crowded), flags: []string{"-run", names(crowded)}, race: true, kept: "race"},
-	)
+	chain = append(chain, run{name: "crowded tests", packages: in(packages, crowded), flags: []string{"-run", names(crowded)}, race: true, kept: "race"})
+	other := []run{second, {name: "lone tests", packages: in(packages, lone), flags: []string{"-run", names(lone)}, kept: "lone"}}
 	last = []run{
 		{name: "timed tests", packages: in(packages, timed), flags: []string{"-run", names(timed)}, together: 2, kept: "plain"},
 	}
-	return [][]run{used(chain...), used(second)}, used(last...)
+	return [][]run{used(chain...), used(other...)}, used(last...)
 }
 
 // atOnce is how many packages run at once. Many tests wait for servers and for time, so these are more than the processors.
