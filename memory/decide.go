@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"time"
-	"unsafe"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/internal/algo"
@@ -51,7 +50,7 @@ func (s *Store) Take(ctx context.Context, l *sluice.Limit, k sluice.Key, cost in
 func (s *Store) Fetch(l *sluice.Limit, k sluice.Key) {
 	key := s.hashKey(l.ID(), k)
 	t := s.stripeOf(key).table.Load()
-	prefetch.Lines(unsafe.Pointer(&t.entries[t.home(key)]))
+	prefetch.Lines(&t.entries[t.home(key)])
 }
 
 // absent is what decideFast has computed about a key that it has not found: both halves of its
@@ -70,7 +69,7 @@ func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64,
 	t := sp.table.Load()
 	entries := t.entries
 	i := t.home(key)
-	prefetch.Lines(unsafe.Pointer(&entries[i])) // they arrive while the clock is read
+	prefetch.Lines(&entries[i]) // they arrive while the clock is read
 	tag := s.hashTag(v, k)
 	req := algo.Request{Cost: cost, Floor: floor, MaxWait: maxWait, Debit: debit}
 	if s.clockFunc == nil {

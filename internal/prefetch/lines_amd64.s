@@ -1,7 +1,7 @@
 #include "textflag.h"
 
-// func Lines(p unsafe.Pointer)
-TEXT ·Lines(SB), NOSPLIT, $0-8
+// func lines(p unsafe.Pointer)
+TEXT ·lines(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), AX
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)

@@ -4,8 +4,5 @@ package prefetch
 
 import "unsafe"
 
-// Lines requests two cache lines of 64 bytes, from an address on, and does not wait for them. The memory need not be
-// there.
-//
 //go:noescape
-func Lines(p unsafe.Pointer)
+func lines(p unsafe.Pointer)

@@ -4,5 +4,4 @@ package prefetch
 
 import "unsafe"
 
-// Lines does nothing where there is no instruction for it.
-func Lines(unsafe.Pointer) {}
+func lines(unsafe.Pointer) {}

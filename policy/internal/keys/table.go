@@ -7,7 +7,6 @@ import (
 	"math/bits"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/internal/prefetch"
@@ -154,7 +153,7 @@ func (c *core[V]) find(text string, parts int) int {
 	mark := markOf(hash)
 	g := c.home(hash)
 	if len(c.marks) >= large {
-		prefetch.Lines(unsafe.Pointer(&c.entries[g*groupSize+halfOf(hash)])) // they arrive together with the marks
+		prefetch.Lines(&c.entries[g*groupSize+halfOf(hash)]) // they arrive together with the marks
 	}
 	for ; ; g = c.next(g) {
 		word := c.marks[g].Load()
