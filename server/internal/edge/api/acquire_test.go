@@ -17,27 +17,29 @@ rules:
 
 // TestAcquireQueuesAndReleases: queued work begins when a lease is free, and not before.
 func TestAcquireQueuesAndReleases(t *testing.T) {
-	s := serve(t, flight, nil)
-	first := s.want(true, "/v1/acquire", `{}`)
-	second := s.want(true, "/v1/acquire", `{}`)
-	third := s.want(true, "/v1/acquire", `{}`)
-	if first.DelayMS != 0 || second.DelayMS != 0 || third.DelayMS == 0 || third.opened.ExpiresInMS != 200 {
-		t.Fatalf("delays of %d, %d and %d ms, token for %d ms", first.DelayMS, second.DelayMS, third.DelayMS, third.opened.ExpiresInMS)
-	}
-	if r := s.call("/v1/renew", `{"token": "`+third.Token+`"}`); r.status != http.StatusOK || r.DelayMS == 0 {
-		t.Fatalf("a renewal in the queue: %+v", r)
-	}
-	if r := s.call("/v1/release", `{"token": "`+first.Token+`"}`); r.status != http.StatusOK || !r.Ended || r.Lost != 0 {
-		t.Fatalf("a release: %+v", r)
-	}
-	if r := s.call("/v1/renew", `{"token": "`+third.Token+`"}`); r.status != http.StatusOK || r.DelayMS != 0 {
-		t.Fatalf("a renewal with a free lease: %+v", r)
-	}
-	for _, path := range []string{"/v1/release", "/v1/renew"} {
-		if r := s.call(path, `{"token": "`+first.Token+`"}`); r.status != http.StatusNotFound || r.Remedy == "" {
-			t.Errorf("%s of a token that was released: %+v", path, r)
+	synctest.Test(t, func(t *testing.T) {
+		s := unserved(t, flight, nil)
+		first := s.want(true, "/v1/acquire", `{}`)
+		second := s.want(true, "/v1/acquire", `{}`)
+		third := s.want(true, "/v1/acquire", `{}`)
+		if first.DelayMS != 0 || second.DelayMS != 0 || third.DelayMS == 0 || third.opened.ExpiresInMS != 200 {
+			t.Fatalf("delays of %d, %d and %d ms, token for %d ms", first.DelayMS, second.DelayMS, third.DelayMS, third.opened.ExpiresInMS)
 		}
-	}
+		if r := s.call("/v1/renew", `{"token": "`+third.Token+`"}`); r.status != http.StatusOK || r.DelayMS == 0 {
+			t.Fatalf("a renewal in the queue: %+v", r)
+		}
+		if r := s.call("/v1/release", `{"token": "`+first.Token+`"}`); r.status != http.StatusOK || !r.Ended || r.Lost != 0 {
+			t.Fatalf("a release: %+v", r)
+		}
+		if r := s.call("/v1/renew", `{"token": "`+third.Token+`"}`); r.status != http.StatusOK || r.DelayMS != 0 {
+			t.Fatalf("a renewal with a free lease: %+v", r)
+		}
+		for _, path := range []string{"/v1/release", "/v1/renew"} {
+			if r := s.call(path, `{"token": "`+first.Token+`"}`); r.status != http.StatusNotFound || r.Remedy == "" {
+				t.Errorf("%s of a token that was released: %+v", path, r)
+			}
+		}
+	})
 }
 
 // TestAcquireFromADeadClient: a client that neither renews nor releases loses the lease.
