@@ -47,6 +47,7 @@ rules:
     match: {path: /units}
     key: global
     limit: {algorithm: token_bucket, rate: 100/h}
+    ahead: {units: 10, for: 1h}
   - name: jobs
     match: {path: /jobs}
     key: global

@@ -95,11 +95,11 @@ func TestWrongOverridesChangeNothing(t *testing.T) {
 		"rule=tenant": `"field":"?rule"`, "rule=tenants&rule=nets": `"field":"?rule"`, "key=acme": `"field":"?rule"`, "rule=tenants&prefix=a&key=acme": `"field":"?key"`,
 		"rule=tenants&key=a&key=b": `"field":"?key"`, "rule=tenants&most=0": `"field":"?most"`, "rule=tenants&from=x": `"field":"?from"`, "rule=tenants&form=x": `"field":"?form"`, "rule=%zz": `"field":"?"`,
 	} {
-		if res, text := r.send(Admin, http.MethodGet, "/v1/overrides?"+query, "", bearer...); res.StatusCode != 400 || !strings.Contains(text, want) || !strings.Contains(text, `"remedy":"`) {
+		if res, text := r.send(Admin, http.MethodGet, "/v1/overrides?"+query, "", bearer...); res.StatusCode != http.StatusBadRequest || !strings.Contains(text, want) || !strings.Contains(text, `"remedy":"`) {
 			t.Errorf("a list of %s is answered %d %s, want 400 and %s", query, res.StatusCode, text, want)
 		}
 	}
-	if res, text := r.send(Admin, http.MethodDelete, "/v1/overrides", `{"rule": "tenant", "key": ["acme"]}`, bearer...); res.StatusCode != 400 || !strings.Contains(text, "the rules are") {
+	if res, text := r.send(Admin, http.MethodDelete, "/v1/overrides", `{"rule": "tenant", "key": ["acme"]}`, bearer...); res.StatusCode != http.StatusBadRequest || !strings.Contains(text, "the rules are") {
 		t.Errorf("an override of a rule that never was is removed with the answer %d %s", res.StatusCode, text)
 	}
 }

@@ -159,6 +159,10 @@ func operations(c *ClientWithResponses) {
 	granted := done(c.GrantWithResponse(ctx, nil, UnitsToGrant{Rule: "units", Units: 1, Note: ptr("a test")}))
 	want(granted.JSON200 != nil && granted.JSON200.Allowed, "units that come back", granted)
 	want(done(c.GrantWithResponse(ctx, nil, UnitsToGrant{Rule: "jobs", Units: 1})).StatusCode() == 409, "units of a rule that takes none back", nil)
+	ahead := done(c.GrantWithResponse(ctx, nil, UnitsToGrant{Rule: "units", Units: 5, Ahead: ptr(true)}))
+	want(ahead.JSON200 != nil && ahead.JSON200.Ahead != nil && ahead.JSON200.Ahead.Remaining == 5, "units ahead", ahead)
+	withdrawn := done(c.WithdrawGrantWithResponse(ctx, nil, KeyOfRule{Rule: "units"}))
+	want(withdrawn.JSON200 != nil && withdrawn.JSON200.Ahead == nil, "units ahead that are taken back", withdrawn)
 	found := done(done(c.ListOverridesWithResponse(ctx, &ListOverridesParams{Rule: ptr("login")})).JSON200.AsOverrides())
 	want(len(found.Overrides) == 2, "the overrides", found)
 	gone := done(c.UnsetOverridesWithBodyWithResponse(ctx, nil, "application/json", strings.NewReader(`{"rule": "login", "key": ["192.0.2.8"]}`)))
@@ -218,6 +222,7 @@ func withoutStore(c, operator *ClientWithResponses, reservation string) {
 		"ban":    done(operator.BanWithResponse(ctx, NewBan{Rule: "login", Key: key("192.0.2.7"), ForMs: 1})).ApplicationproblemJSON5XX,
 		"lift":   done(operator.LiftBanWithResponse(ctx, KeyOfRule{Rule: "login", Key: key("192.0.2.7")})).ApplicationproblemJSON5XX,
 		"grant":  done(operator.GrantWithResponse(ctx, nil, UnitsToGrant{Rule: "units", Units: 1})).ApplicationproblemJSON5XX,
+		"ahead":  done(operator.GrantWithResponse(ctx, nil, UnitsToGrant{Rule: "units", Units: 1, Ahead: ptr(true)})).ApplicationproblemJSON5XX,
 		"list":   done(operator.ListBansWithResponse(ctx, nil)).ApplicationproblemJSON5XX,
 	} {
 		want(p != nil && p.Status == 503 && p.Remedy != nil, what, p)

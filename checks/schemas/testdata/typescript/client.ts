@@ -91,6 +91,8 @@ async function operations() {
   assert.equal((await operator.DELETE("/v1/overrides", { body: override })).response.status, 200);
   assert((await operator.POST("/v1/grant", { body: { rule: "units", units: 1, note: "a test" } })).data?.allowed);
   assert.equal((await operator.POST("/v1/grant", { body: { rule: "jobs", units: 1 } })).response.status, 409);
+  assert.equal((await operator.POST("/v1/grant", { body: { rule: "units", units: 5, ahead: true } })).data?.ahead?.remaining, 5);
+  assert.equal((await operator.DELETE("/v1/grant", { body: { rule: "units" } })).response.status, 200);
   assert.equal((await operator.GET("/v1/keys", { params: { query: { rule: "login" } } })).data?.keys[0].now?.capacity, 2);
   const hot = { requests: Array.from({ length: 50 }, () => ({ path: "/hot" })) };
   let hybrid: components["schemas"]["Hybrid"] | undefined;
@@ -127,6 +129,8 @@ async function refusals() {
   assert.equal((await c.POST("/v1/reset", { body: { rule: "login" } })).response.status, 403);
   assert.equal((await operator.POST("/v1/bans", { body: { rule: "units", for_ms: 1 } })).response.status, 409);
   assert.equal((await operator.GET("/v1/bans", { params: { query: { from: "nowhere" } } })).response.status, 400);
+  assert.equal((await operator.POST("/v1/grant", { body: { rule: "units", units: 5, ahead: true } })).data?.ahead?.remaining, 5);
+  assert.equal((await operator.DELETE("/v1/grant", { body: { rule: "units" } })).response.status, 200);
   assert.equal((await operator.GET("/v1/keys", { params: { query: { most: 1001 } } })).response.status, 400);
   assert.equal((await operator.GET("/v1/hybrid", { params: { query: { rule: "other" } } })).response.status, 400);
 }
