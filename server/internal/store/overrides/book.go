@@ -82,7 +82,7 @@ func newBook(kept string, t *policy.OverrideTable, k keeper, logger *slog.Logger
 
 // Change makes changes, all or none. It returns for each whether there was an override. The overrides are kept, and in force here, when
 // it returns; they are in force later if the store is slow. Other servers have them in about a quarter of a second. Calls that wait
-// for an earlier one are kept together.
+// for an earlier one are kept together: if that fails, all of them get the error.
 func (b *Book) Change(ctx context.Context, changes []Override) (found []bool, err error) {
 	records := make([]redisstore.Record, len(changes))
 	for i := range changes {
