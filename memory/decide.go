@@ -50,7 +50,7 @@ func (s *Store) Take(ctx context.Context, l *sluice.Limit, k sluice.Key, cost in
 func (s *Store) Fetch(l *sluice.Limit, k sluice.Key) {
 	key := s.hashKey(l.ID(), k)
 	t := s.stripeOf(key).table.Load()
-	prefetch.Lines(&t.entries[t.home(key)]) //nolint:gosec // it reads nothing
+	prefetch.Lines(&t.entries[t.home(key)])
 }
 
 // absent is what decideFast has computed about a key that it has not found: both halves of its
@@ -69,7 +69,7 @@ func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64,
 	t := sp.table.Load()
 	entries := t.entries
 	i := t.home(key)
-	prefetch.Lines(&entries[i]) //nolint:gosec // they arrive while the clock is read
+	prefetch.Lines(&entries[i]) // they arrive while the clock is read
 	tag := s.hashTag(v, k)
 	req := algo.Request{Cost: cost, Floor: floor, MaxWait: maxWait, Debit: debit}
 	if s.clockFunc == nil {

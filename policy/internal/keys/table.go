@@ -153,7 +153,7 @@ func (c *core[V]) find(text string, parts int) int {
 	mark := markOf(hash)
 	g := c.home(hash)
 	if len(c.marks) >= large {
-		prefetch.Lines(&c.entries[g*groupSize+halfOf(hash)]) //nolint:gosec // they arrive together with the marks
+		prefetch.Lines(&c.entries[g*groupSize+halfOf(hash)]) // they arrive together with the marks
 	}
 	for ; ; g = c.next(g) {
 		word := c.marks[g].Load()
