@@ -249,7 +249,7 @@ var ofServers = []mutation{
 	},
 	{
 		"a key is shown only after its record", "server/internal/edge/dashboard/act.go",
-		"q.Rule, q.Digest); err != nil {", "q.Rule, q.Digest); err != nil && key == nil {",
+		"q.Rule, q.Digest); err != nil {", "q.Rule, q.Digest); err != nil && q.Key == nil {",
 		"server/internal/edge/dashboard TestCallsOfThePage",
 	},
 	{
