@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Record is one request, as a line of a log has it. Its texts and Values are valid until the next call of Next, because
@@ -406,7 +407,7 @@ func printable(line string) string {
 		if c < ' ' || c >= 0x7f && c <= 0x9f || c >= 0x200b && c <= 0x202e || c >= 0x2060 && c <= 0x206f || c == 0xfeff {
 			c = '\uFFFD'
 		}
-		if b.Len()+3 > most {
+		if b.Len()+utf8.RuneLen(c) > most {
 			break
 		}
 		b.WriteRune(c)
