@@ -107,7 +107,7 @@ var lone = map[string][]string{
 }
 
 // timed are the tests of all packages that measure shares of limits, compare times, or make thousands of calls a second
-// with a deadline. They run at the end, two packages at a time, without the race detector: they wait most of the time.
+// with a deadline. They run at the end, one package at a time, without the race detector.
 var timed = map[string][]string{
 	"checks/browser":   {"TestThePageOfServersOfARedis"},
 	"checks/faults":    {"TestClusterFailover", "TestHungMaster", "TestSentinelFailover"},
@@ -221,7 +221,7 @@ const (
 )
 
 // plan returns the runs for the packages of the workspace: chains that go on at the same time,
-// and the last runs, beside which nothing else is running. The runs of a chain share what they
+// and the last runs, for which nothing else is running. The runs of a chain share what they
 // compile. If the caller picks tests, each package is in one run.
 func plan(packages []string, t tier, picked bool) (chains [][]run, last []run) {
 	packages = inOrder(packages)
@@ -256,7 +256,7 @@ func plan(packages []string, t tier, picked bool) (chains [][]run, last []run) {
 	chain = append(chain, run{name: "crowded tests", packages: in(packages, crowded), flags: []string{"-run", names(crowded)}, race: true, kept: "race"})
 	other := []run{second, {name: "lone tests", packages: in(packages, lone), flags: []string{"-run", names(lone)}, kept: "lone"}}
 	last = []run{
-		{name: "timed tests", packages: in(packages, timed), flags: []string{"-run", names(timed)}, together: 2, kept: "plain"},
+		{name: "timed tests", packages: in(packages, timed), flags: []string{"-run", names(timed)}, together: 1, kept: "plain"},
 	}
 	return [][]run{used(chain...), used(other...)}, used(last...)
 }
