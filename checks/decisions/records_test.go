@@ -58,17 +58,21 @@ func (f *follower) follow(ctx context.Context, most int) error {
 	}
 }
 
+// recordsAt connects to the records of a server.
+func recordsAt(t *testing.T, to adapters.Route, o redisstore.Options) *redisstore.Records {
+	t.Helper()
+	s, err := redisstore.New(adapters.Rueidis.Dial(t, to), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Records("records")
+}
+
 // recordServers are a single server and a cluster.
 func recordServers(t *testing.T) map[string]func() *redisstore.Records {
 	server, cluster := redistest.Start(t), redistest.StartCluster(t, 3, 0)
 	dial := func(to adapters.Route, o redisstore.Options) func() *redisstore.Records {
-		return func() *redisstore.Records {
-			s, err := redisstore.New(adapters.Rueidis.Dial(t, to), o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s.Records("records")
-		}
+		return func() *redisstore.Records { return recordsAt(t, to, o) }
 	}
 	return map[string]func() *redisstore.Records{
 		"one server": dial(adapters.ToSocket(server), redisstore.Options{}),
@@ -184,11 +188,7 @@ func TestRecordsAreReadAgainAfterALoss(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	server := redistest.Start(t)
-	s, err := redisstore.New(adapters.Rueidis.Dial(t, adapters.ToSocket(server)), redisstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	store := s.Records("records")
+	store := recordsAt(t, adapters.ToSocket(server), redisstore.Options{})
 	put := func(name string, removed bool) {
 		t.Helper()
 		if _, err := store.PutRecords(ctx, []redisstore.Record{{Name: name, Text: name, Removed: removed}}); err != nil {
@@ -237,11 +237,7 @@ func TestRecordsEnd(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	server := redistest.Start(t)
-	s, err := redisstore.New(adapters.Rueidis.Dial(t, adapters.ToSocket(server)), redisstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	store := s.Records("records")
+	store := recordsAt(t, adapters.ToSocket(server), redisstore.Options{})
 	var batch []redisstore.Record
 	for i := range 100 {
 		r := redisstore.Record{Name: fmt.Sprint(i), Until: time.Now().Add(200 * time.Millisecond)}
@@ -277,11 +273,7 @@ func TestRecordsAreReadPastEndedOnes(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	server := redistest.Start(t)
-	s, err := redisstore.New(adapters.Rueidis.Dial(t, adapters.ToSocket(server)), redisstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	store := s.Records("records")
+	store := recordsAt(t, adapters.ToSocket(server), redisstore.Options{})
 	early := follower{store: store, known: map[string]string{}}
 	for _, r := range []redisstore.Record{{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: "ends", For: 10 * time.Millisecond}, {Name: "d"}} {
 		if _, err := store.PutRecords(ctx, []redisstore.Record{r}); err != nil {
@@ -294,6 +286,7 @@ func TestRecordsAreReadPastEndedOnes(t *testing.T) {
 		}
 	}
 	for n := int64(0); n != 7; { // four records, the meta text, the log, and the ends
+		var err error
 		if n, err = server.Int(ctx, "DBSIZE"); err != nil {
 			t.Fatal(err)
 		}
