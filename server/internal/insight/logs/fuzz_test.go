@@ -3,6 +3,7 @@ package logs
 import (
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // readable holds that any text is read to its end: each line is a record or is counted, and time does not go back.
@@ -32,8 +33,8 @@ func readable(t *testing.T, format, text string, wanted ...Name) {
 		t.Errorf("%d records of %d bytes: %+v, %v", n, len(text), s, r.Err())
 	}
 	for _, b := range s.FirstBads {
-		if len(b.Text) > 120 || strings.ContainsAny(b.Text, "\x1b\x00\n") {
-			t.Errorf("a bad line is shown as %q", b.Text)
+		if len(b.Text) > 120 || strings.ContainsFunc(b.Text, func(c rune) bool { return !unicode.IsPrint(c) }) {
+			t.Errorf("a bad line is shown as %q, want at most 120 bytes that are printable", b.Text)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -399,12 +400,12 @@ func (r *Reader) reset(rec *Record) {
 	}
 }
 
-// printable returns the beginning of a line without control characters, for terminals.
+// printable returns the beginning of a line, without what a terminal could take for something else than text.
 func printable(line string) string {
 	const most = 120
 	var b strings.Builder
 	for _, c := range strings.ToValidUTF8(line[:min(len(line), 4*most)], "\uFFFD") {
-		if c < ' ' || c >= 0x7f && c <= 0x9f || c >= 0x200b && c <= 0x202e || c >= 0x2060 && c <= 0x206f || c == 0xfeff {
+		if !unicode.IsPrint(c) {
 			c = '\uFFFD'
 		}
 		if b.Len()+utf8.RuneLen(c) > most {
