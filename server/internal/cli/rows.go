@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// rows writes a table: rows below the names of columns, for a terminal.
+// rows writes a table for a terminal: the names of the columns, and then the rows.
 type rows struct{ w *tabwriter.Writer }
 
 func newRows(out io.Writer, columns ...any) rows {

@@ -411,7 +411,7 @@ func (v *topView) keyLines(width int) []topLine {
 	if width >= 100+candidate {
 		key, why, left = min(40, width-64-rule-candidate), 16, 13
 	} else if candidate > 0 {
-		why = 0 // there is no room for both
+		why = 0 // the column of the candidate is there instead
 	}
 	now := func(k *wire.DeniedKey) float64 { return v.per(keyID(k.Rule, k.Digest)) }
 	return table([]topColumn[wire.DeniedKey]{

@@ -72,7 +72,7 @@ type DeniedKey struct {
 	Now *LeftNow `json:"now,omitempty"`
 }
 
-// Trial compares the candidate of a rule with the rule, for a key.
+// Trial counts what the candidate of a rule decided about the requests of a denied key.
 type Trial struct {
 	// Compared counts the denials that the candidate decided about too. Denials by a ban, and by the numbers of a plan or an override, are
 	// left out.

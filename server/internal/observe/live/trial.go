@@ -7,7 +7,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Trial compares a rule with its candidate, for a key whose denials are counted.
+// Trial counts what the candidate of a rule decided about the requests of a denied key.
 type Trial struct {
 	// Compared counts the denials by the rule's own numbers that the candidate decided about too. WouldDeny counts the requests that the
 	// candidate would have denied, also if the rule allowed them. If there are none, the candidate frees the key.

@@ -23,8 +23,8 @@ type texts struct {
 type position uint64
 
 const (
-	part     = 1<<24 - 1
-	hashPart = 1<<64 - 1<<48
+	indexMask = 1<<24 - 1 // of an index, and of a chunk once it is shifted
+	hashMask  = 1<<64 - 1<<48
 )
 
 const chunkSize = 1 << 16
@@ -53,14 +53,14 @@ func recordAt(in []byte) (r redisstore.Record, rest []byte, err error) {
 }
 
 // at returns the bytes from a position on.
-func (t *texts) at(p position) []byte { return t.chunks[p>>24&part][p&part-1:] }
+func (t *texts) at(p position) []byte { return t.chunks[p>>24&indexMask][p&indexMask-1:] }
 
 // find returns the index of the position for a name, and the part of the name's hash.
 func (t *texts) find(name string) (i int, hash position) {
 	h := maphash.String(t.seed, name)
-	hash = position(h & hashPart)
+	hash = position(h & hashMask)
 	for i = int(h % uint64(len(t.positions))); t.positions[i] != 0; i = (i + 1) % len(t.positions) {
-		if p := t.positions[i]; p&hashPart == hash {
+		if p := t.positions[i]; p&hashMask == hash {
 			if found, _, _ := cutPart(t.at(p)); string(found) == name {
 				break
 			}
@@ -132,7 +132,7 @@ func (t *texts) resize(n int) {
 		if p != 0 {
 			name, _, _ := cutPart(t.at(p))
 			i, hash := t.find(string(name))
-			t.positions[i] = hash | p&^hashPart
+			t.positions[i] = hash | p&^hashMask
 		}
 	}
 }
