@@ -12,8 +12,8 @@ import (
 const Sampled = 256
 
 // AllowedKeys count the keys with the most allowed requests, for each rule, in a random sample of the requests. No client can predict
-// which request is counted. It is safe for concurrent use.
-type AllowedKeys struct{ keys *DeniedKeys }
+// which request is counted. The denials of its keys are requests of the sample. It is safe for concurrent use.
+type AllowedKeys struct{ *DeniedKeys }
 
 // NewAllowedKeys returns an empty AllowedKeys.
 func NewAllowedKeys(fingerprint func(sluice.Key) string) *AllowedKeys {
@@ -35,7 +35,7 @@ func (a *AllowedKeys) count(v *policy.Verdict) {
 	}
 	for i := range v.Results {
 		if m := &v.Results[i]; m.Decision.Allowed && m.Listed == policy.NotListed && m.Role != policy.RoleCandidate && !repeated(v.Results[:i], m) {
-			a.keys.add(m, Trial{})
+			a.add(m, Trial{})
 		}
 	}
 }
@@ -44,11 +44,6 @@ func (a *AllowedKeys) count(v *policy.Verdict) {
 func repeated(earlier []policy.LimitResult, m *policy.LimitResult) bool {
 	n := len(earlier)
 	return n > 0 && earlier[n-1].Rule == m.Rule && earlier[n-1].Request.Key == m.Request.Key
-}
-
-// Summary returns keys as DeniedKeys.Summary does, of the sample.
-func (a *AllowedKeys) Summary(rule string, most int) (keys []DeniedKey, missed map[string]uint64) {
-	return a.keys.Summary(rule, most)
 }
 
 // Estimate returns how many requests a key had, by the number of them in the sample and its error, and by how much the estimate may be

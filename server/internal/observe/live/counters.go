@@ -1,6 +1,7 @@
 package live
 
 import (
+	"container/heap"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -32,7 +33,7 @@ type counter struct {
 type counters struct {
 	most  int
 	byKey map[keyID]*counter
-	least []*counter // a heap: the fewest denials first; of equal counts, the oldest denial
+	least leastFirst
 }
 
 // missed is the most denials that a key without a counter may have.
@@ -43,69 +44,50 @@ func (c *counters) missed() uint64 {
 	return c.least[0].Denials
 }
 
-// count counts a denial, and returns the counter. The function keep returns the key with a text of its own.
-func (c *counters) count(id keyID, now time.Time, keep func(keyID) keyID) *counter {
+// count counts a denial, and returns the counter.
+func (c *counters) count(id keyID, now time.Time) *counter {
 	k := c.byKey[id]
-	switch {
-	case k != nil:
-	case len(c.least) < c.most:
+	if k == nil {
+		if len(c.least) < c.most {
+			k = new(counter)
+			heap.Push(&c.least, k)
+		} else {
+			k = c.least[0]
+			delete(c.byKey, keyID{k.Key, k.Digest})
+		}
+		id = kept(id)
+		k.DeniedKey = DeniedKey{Key: id.key, Digest: id.digest, Denials: k.Denials, Error: k.Denials, First: now}
 		if c.byKey == nil {
 			c.byKey = map[keyID]*counter{}
 		}
-		id = keep(id)
-		k = &counter{at: len(c.least)}
-		k.Key, k.Digest, k.First = id.key, id.digest, now
-		c.least = append(c.least, k)
-		c.rise(k)
-		c.byKey[id] = k
-	default:
-		k = c.least[0]
-		delete(c.byKey, keyID{k.Key, k.Digest})
-		id = keep(id)
-		k.Key, k.Digest, k.Error, k.First, k.Trial = id.key, id.digest, k.Denials, now, Trial{}
 		c.byKey[id] = k
 	}
 	k.Denials++
 	k.Last = now
-	c.sink(k)
+	heap.Fix(&c.least, k.at)
 	return k
 }
 
-// before reports whether a counter is given to another key before another counter.
-func (k *counter) before(other *counter) bool {
-	return k.Denials < other.Denials || k.Denials == other.Denials && k.Last.Before(other.Last)
+// leastFirst is a heap of package heap: the fewest denials first; of equal counts, the oldest denial.
+type leastFirst []*counter
+
+func (l leastFirst) Len() int { return len(l) }
+
+func (l leastFirst) Less(i, j int) bool {
+	return l[i].Denials < l[j].Denials || l[i].Denials == l[j].Denials && l[i].Last.Before(l[j].Last)
 }
 
-// rise moves a new counter up, which has no denial yet.
-func (c *counters) rise(k *counter) {
-	for k.at > 0 {
-		above := c.least[(k.at-1)/2]
-		if !k.before(above) {
-			return
-		}
-		c.swap(k, above)
-	}
+func (l leastFirst) Swap(i, j int) {
+	l[i], l[j] = l[j], l[i]
+	l[i].at, l[j].at = i, j
 }
 
-// sink moves a counter down that has one more denial.
-func (c *counters) sink(k *counter) {
-	for {
-		below := 2*k.at + 1
-		if below >= len(c.least) {
-			return
-		}
-		if right := below + 1; right < len(c.least) && c.least[right].before(c.least[below]) {
-			below = right
-		}
-		next := c.least[below]
-		if !next.before(k) {
-			return
-		}
-		c.swap(k, next)
-	}
+// Push adds a counter at the end.
+func (l *leastFirst) Push(x any) {
+	k := x.(*counter)
+	k.at = len(*l)
+	*l = append(*l, k)
 }
 
-func (c *counters) swap(a, b *counter) {
-	c.least[a.at], c.least[b.at] = b, a
-	a.at, b.at = b.at, a.at
-}
+// Pop is never called: a counter is given to another key, and not removed.
+func (l *leastFirst) Pop() any { return nil }

@@ -112,7 +112,7 @@ func (d *DeniedKeys) add(m *policy.LimitResult, t Trial) {
 		return
 	}
 	r.last = now
-	k := r.now.count(id, now, kept)
+	k := r.now.count(id, now)
 	k.add(t)
 	k.Rule, k.Limit, k.Role, k.Reason, k.Plan = m.Rule.Name, m.Request.Limit.Name(), m.Role, m.Decision.Reason, ""
 	if m.From == policy.FromPlan {
