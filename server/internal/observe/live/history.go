@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -57,19 +58,14 @@ func (h *History) Sample(now time.Time) {
 	// The clock of the machine may be set; this time only grows.
 	at := max(now.Sub(h.start), h.before)
 	middle := (h.before + at) / 2
-	seen := 0
-	h.full = false
+	last := h.last
+	h.last, h.full = make(map[string]telemetry.Totals, len(last)), false
 	h.read(func(rule string, t *telemetry.Totals) {
-		seen++
-		last, known := h.last[rule]
-		if known && last == *t {
-			return
-		}
 		h.last[rule] = *t
-		var counted telemetry.Totals
-		for i := range t {
-			if counted[i] = t[i] - last[i]; t[i] < last[i] {
-				counted[i] = t[i] // the rule was gone, and its counters began again
+		counted, before := *t, last[rule]
+		for i, n := range before {
+			if n <= t[i] { // otherwise the rule was gone, and its counters began again
+				counted[i] -= n
 			}
 		}
 		if counted != (telemetry.Totals{}) {
@@ -77,49 +73,33 @@ func (h *History) Sample(now time.Time) {
 		}
 	})
 	h.before = at
-	if len(h.last) > seen {
-		h.forget()
-	}
-}
-
-// forget forgets the rules that are gone.
-func (h *History) forget() {
-	there := make(map[string]bool, len(h.last))
-	h.read(func(rule string, _ *telemetry.Totals) { there[rule] = true })
-	for rule := range h.last {
-		if !there[rule] {
-			delete(h.last, rule)
-			delete(h.rings, rule)
-		}
-	}
+	maps.DeleteFunc(h.rings, func(rule string, _ *ring) bool {
+		_, there := h.last[rule]
+		return !there
+	})
 }
 
 // ring returns the ring of a rule; nil if all rings have rules that got requests lately.
 func (h *History) ring(rule string, now time.Duration) *ring {
-	if r := h.rings[rule]; r != nil {
+	r := h.rings[rule]
+	if r != nil || h.full {
 		return r
 	}
-	if len(h.rings) < mostRings {
-		r := new(ring)
-		h.rings[rule] = r
-		return r
-	}
-	if h.full {
-		return nil
-	}
-	oldest, since := "", now-idle
-	for name, r := range h.rings {
-		if r.last < since {
-			oldest, since = name, r.last
+	if len(h.rings) == mostRings {
+		oldest, since := "", now-idle
+		for name, r := range h.rings {
+			if r.last < since {
+				oldest, since = name, r.last
+			}
 		}
+		if h.full = oldest == ""; h.full {
+			return nil
+		}
+		delete(h.rings, oldest)
 	}
-	if oldest == "" {
-		h.full = true
-		return nil
-	}
-	delete(h.rings, oldest)
-	h.rings[rule] = new(ring)
-	return h.rings[rule]
+	r = new(ring)
+	h.rings[rule] = r
+	return r
 }
 
 // Series are the outcomes of a rule in steps of equal length, the oldest first. The last step may still grow.
