@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -33,8 +34,6 @@ const (
 	queryLive = "live"
 	queryHour = "hour" // as the span
 	queryDay  = "day"
-	// queryKeys is about keys that were denied, and the values of keys unless Redis must not have them.
-	queryKeys = "keys"
 )
 
 // answer answers a question of another server; nil if it cannot. A rule that only the other server has did nothing here.
@@ -46,8 +45,6 @@ func (a *App) answer(ctx context.Context, question string) []byte {
 		answer = a.shared(ctx, rule)
 	case queryHour, queryDay:
 		answer = a.engine.decisions.HistoryOf(rule, kind)
-	case queryKeys:
-		answer = a.sharedKeys(ctx, rule)
 	default:
 		return nil
 	}
@@ -58,57 +55,72 @@ func (a *App) answer(ctx context.Context, question string) []byte {
 	return text
 }
 
-// shared returns what this server does, for others.
-func (a *App) shared(ctx context.Context, rule string) *fleet.Part {
-	s := &fleet.Part{Live: *a.live(ctx, rule), Share: share(a), RulesSum: a.rulesSum()}
-	t := a.tables(rule)
-	s.Denied, s.Allowed = t.Denied, t.Allowed
-	now := map[string]*wire.LeftNow{}
-	for i := range s.Keys {
-		now[listed(s.Keys[i].Rule, s.Keys[i].Digest)] = s.Keys[i].Now
+// wait returns the answers of the other servers to a question; none without Redis. After an error they are the last ones, which are as good
+// as any.
+func (a *App) wait(ctx context.Context, kind, rule string) ([]peers.Answer, error) {
+	if a.peers == nil {
+		return nil, nil
 	}
-	for i := range s.Denied.Keys {
-		k := &s.Denied.Keys[i]
-		k.Now = now[listed(k.Rule, k.Digest)]
+	return a.peers.Wait(ctx, kind+" "+rule)
+}
+
+// partsOf returns what servers answered to queryLive; nil for a server without an answer that can be used.
+func partsOf(answers []peers.Answer) []*fleet.Part {
+	parts := make([]*fleet.Part, len(answers))
+	for i := range answers {
+		p := new(fleet.Part)
+		if answers[i].Text != nil && json.Unmarshal(answers[i].Text, p) == nil && p.Sound() {
+			parts[i] = p
+		}
+	}
+	return parts
+}
+
+// mostValues bounds the values of keys in an answer, in bytes.
+const mostValues = 32 << 10
+
+// shared returns what this server does, for others: with values of keys only if Redis may have them.
+func (a *App) shared(ctx context.Context, rule string) *fleet.Part {
+	s := a.counted(rule)
+	s.Live, s.Share, s.RulesSum = *a.live(ctx, rule), share(a), a.rulesSum()
+	for i := range s.Tables[fleet.Denied].Keys {
+		k := &s.Tables[fleet.Denied].Keys[i]
+		if j := slices.IndexFunc(s.Keys, func(x wire.DeniedKey) bool { return x.Rule == k.Rule && x.Digest == k.Digest }); j >= 0 {
+			k.Now = s.Keys[j].Now
+		}
+	}
+	room := mostValues
+	for _, k := range slices.Concat(s.Tables[fleet.Denied].Keys, s.Tables[fleet.Allowed].Keys) {
+		id := listed(k.Rule, k.Digest)
+		for _, v := range s.Values[id] {
+			room -= len(v)
+		}
+		if room < 0 || a.engine.store.KeySecret() != nil {
+			delete(s.Values, id)
+		}
 	}
 	s.Keys, s.Heavy, s.Bans, s.Reloads = nil, nil, nil, nil
 	s.Hybrid = s.Hybrid[:min(len(s.Hybrid), fleet.MostRules)]
 	return s
 }
 
-// keyTables are the counted keys of a server.
-type keyTables struct {
-	Denied, Allowed fleet.Table
-	// Values are the values of keys, by rule and fingerprint.
-	Values map[string][]string
-}
-
-// tables returns the counted keys of this server.
-func (a *App) tables(rule string) *keyTables {
-	t := &keyTables{Values: map[string][]string{}}
-	table := func(s observe.Summary) fleet.Table {
-		f := fleet.Table{Keys: make([]fleet.Key, len(s.Keys)), Missed: s.Missed}
-		for i := range s.Keys {
-			k := &s.Keys[i]
-			if f.Keys[i] = (fleet.Key{DeniedKey: *k, ID: a.sharedID(k)}); k.Key != nil {
-				t.Values[listed(k.Rule, k.Digest)] = k.Key
+// counted returns the keys that this server counted, and their values.
+func (a *App) counted(rule string) *fleet.Part {
+	c := &fleet.Part{Values: map[string][]string{}}
+	denied, allowed := a.engine.decisions.Summarize(a.engine.decider.Policy(), rule, fleet.MostKeys)
+	for kind, s := range [...]observe.Summary{fleet.Denied: denied, fleet.Allowed: allowed} {
+		t := &c.Tables[kind]
+		t.Missed = s.Missed
+		for _, k := range s.Keys {
+			id := a.sharedID(&k)
+			if k.Key != nil {
+				c.Values[listed(k.Rule, k.Digest)] = k.Key
 			}
-			f.Keys[i].Key = nil
+			k.Key = nil
+			t.Keys = append(t.Keys, fleet.Key{DeniedKey: k, ID: id})
 		}
-		return f
 	}
-	d, w := a.engine.decisions.Summarize(a.engine.decider.Policy(), rule, fleet.MostKeys)
-	t.Denied, t.Allowed = table(d), table(w)
-	return t
-}
-
-// shown returns the keys that were denied, with their values.
-func (t *keyTables) shown() *fleet.Table {
-	for i := range t.Denied.Keys {
-		k := &t.Denied.Keys[i]
-		k.Key = t.Values[listed(k.Rule, k.Digest)]
-	}
-	return &t.Denied
+	return c
 }
 
 // listed names a key in lists of keys: by its rule and its fingerprint.
@@ -148,10 +160,7 @@ func (a *App) sharedID(k *wire.DeniedKey) string {
 // allHistory returns what a rule did on all servers.
 func (a *App) allHistory(ctx context.Context, rule, span string) *wire.History {
 	h := a.engine.decisions.HistoryOf(rule, span)
-	if a.peers == nil {
-		return h
-	}
-	answers, _ := a.peers.Wait(ctx, span+" "+rule) // after an error, the answers are the last ones
+	answers, _ := a.wait(ctx, span, rule)
 	for i := range answers {
 		var other wire.History
 		if answers[i].Text != nil && json.Unmarshal(answers[i].Text, &other) == nil {
@@ -161,40 +170,12 @@ func (a *App) allHistory(ctx context.Context, rule, span string) *wire.History {
 	return h
 }
 
-// sharedKeys returns the keys that this server denied most, for others: with values if Redis may have them, and otherwise with what is left for
-// the first keys.
-func (a *App) sharedKeys(ctx context.Context, rule string) *keyTables {
-	t := a.tables(rule)
-	shared, room := &keyTables{Denied: t.Denied, Values: map[string][]string{}}, mostValues
-	secret := a.engine.store.KeySecret() != nil
-	for i, k := range slices.Concat(t.Denied.Keys, t.Allowed.Keys) {
-		k.Key = t.Values[listed(k.Rule, k.Digest)]
-		for _, v := range k.Key {
-			room -= len(v)
-		}
-		switch {
-		case !secret && room >= 0 && k.Key != nil:
-			shared.Values[listed(k.Rule, k.Digest)] = k.Key
-		case secret && i < min(mostLiveKeys, len(t.Denied.Keys)):
-			shared.Denied.Keys[i].Now = a.engine.api.LeftNow(ctx, &k.DeniedKey)
-		}
-	}
-	return shared
-}
-
-// mostValues bounds the values of keys in an answer, in bytes.
-const mostValues = 32 << 10
-
 // keyOfPeers returns the values of a key that another server lists; nil if none gives it.
 func (a *App) keyOfPeers(ctx context.Context, rule, digest string) []string {
-	if a.peers == nil || a.engine.store.KeySecret() != nil {
-		return nil
-	}
-	answers, _ := a.peers.Wait(ctx, queryKeys+" "+rule) // without Redis, the last answers are as good as any
-	for i := range answers {
-		var t keyTables
-		if answers[i].Text != nil && json.Unmarshal(answers[i].Text, &t) == nil && t.Values[listed(rule, digest)] != nil {
-			return t.Values[listed(rule, digest)]
+	answers, _ := a.wait(ctx, queryLive, rule)
+	for _, p := range partsOf(answers) {
+		if p != nil && p.Values[listed(rule, digest)] != nil {
+			return p.Values[listed(rule, digest)]
 		}
 	}
 	return nil
@@ -202,34 +183,33 @@ func (a *App) keyOfPeers(ctx context.Context, rule, digest string) []string {
 
 // deniedKeys returns the keys that the servers of the store denied lately, the latest denial first.
 func (a *App) deniedKeys(ctx context.Context, rule string, most int) (list wire.Keys) {
-	var others []peers.Answer
-	if a.peers != nil {
-		var err error
-		if others, err = a.peers.Wait(ctx, queryKeys+" "+rule); err != nil {
-			list.Missing = []string{"other servers"} // without Redis, the last answers are as good as any
-		}
+	others, err := a.wait(ctx, queryLive, rule)
+	if err != nil {
+		list.Missing = []string{"other servers"}
 	}
 	if len(others) == 0 {
 		list.Keys, list.More = a.engine.decisions.DeniedKeys(a.engine.decider.Policy(), rule, most, true)
 		return list
 	}
-	tables := []*fleet.Table{a.tables(rule).shown()}
-	for i := range others {
-		x := &others[i]
-		t := new(keyTables)
-		sound := x.Text != nil && json.Unmarshal(x.Text, t) == nil && len(t.Denied.Keys) <= fleet.MostKeys
-		if !sound || x.Silent() {
-			list.Missing = append(list.Missing, x.Name)
+	parts, values := []*fleet.Part{a.counted(rule)}, map[string][]string{}
+	for i, p := range partsOf(others) {
+		if p == nil || others[i].Silent() {
+			list.Missing = append(list.Missing, others[i].Name)
 		}
-		if !sound {
-			continue
+		if p != nil {
+			parts, list.Servers = append(parts, p), list.Servers+1
+			maps.Copy(values, p.Values)
 		}
-		tables, list.Servers = append(tables, t.shown()), list.Servers+1
 	}
-	list.Keys = fleet.Keys(tables)
+	maps.Copy(values, parts[0].Values)
+	list.Keys = fleet.Keys(parts, fleet.Denied)
 	slices.SortStableFunc(list.Keys, func(x, y wire.DeniedKey) int { return cmp.Compare(x.LastMS, y.LastMS) })
 	if list.More = len(list.Keys) > most; list.More {
 		list.Keys = list.Keys[:most]
+	}
+	for i := range list.Keys {
+		k := &list.Keys[i]
+		k.Key = values[listed(k.Rule, k.Digest)]
 	}
 	return list
 }
@@ -253,20 +233,18 @@ func (a *App) addPeers(ctx context.Context, rule string, l *wire.Live, all bool)
 		l.ServersUnknown = "the store does not answer"
 	}
 	sum, parts, counted := a.rulesSum(), []*fleet.Part{}, self.ID
-	for i := range answers {
+	for i, part := range partsOf(answers) {
 		x := &answers[i]
 		s := wire.Server{Name: x.Name, Admin: x.Admin, Version: x.Version, StartedMS: x.StartedMS, State: wire.ServerAnswers, SeenMS: x.Age.Milliseconds()}
 		if x.Silent() {
 			s.State = wire.ServerSilent
 		}
-		part := new(fleet.Part)
-		if x.Text == nil || json.Unmarshal(x.Text, part) != nil || !part.Sound() {
-			if !x.Silent() {
-				s.State = wire.ServerWaiting
-			}
-		} else {
+		switch {
+		case part != nil:
 			s.NotReady, s.Notes, s.Breaker, s.OtherRules = part.NotReady, part.Notes, part.Store.Breaker, part.RulesSum != sum
 			parts, counted = append(parts, part), counted+" "+x.ID
+		case !x.Silent():
+			s.State = wire.ServerWaiting
 		}
 		l.Servers = append(l.Servers, s)
 	}
@@ -277,31 +255,22 @@ func (a *App) addPeers(ctx context.Context, rule string, l *wire.Live, all bool)
 }
 
 // merge adds the numbers of other servers to a frame of this one.
-func (a *App) merge(ctx context.Context, rule string, l *wire.Live, parts []*fleet.Part) {
-	own := share(a)
-	for i := range l.Rules {
-		l.Rules[i].Pressure *= own
-	}
-	for _, p := range parts {
-		fleet.Add(l, p)
-	}
+func (a *App) merge(ctx context.Context, rule string, l *wire.Live, others []*fleet.Part) {
+	own := a.counted(rule)
+	fleet.Add(l, share(a), others)
 	if more := len(l.Rules) - mostLiveRules; more > 0 {
 		l.Rules, l.MoreRules = l.Rules[:mostLiveRules], l.MoreRules+more
 	}
-	t := a.tables(rule)
-	deniedBy, allowedBy := []*fleet.Table{&t.Denied}, []*fleet.Table{&t.Allowed}
-	for _, p := range parts {
-		deniedBy, allowedBy = append(deniedBy, &p.Denied), append(allowedBy, &p.Allowed)
-	}
-	l.Heavy = observe.HeavyKeys(fleet.Keys(allowedBy), mostHeavyKeys)
-	l.Keys = fleet.Keys(deniedBy)
+	all := append([]*fleet.Part{own}, others...)
+	l.Heavy = observe.HeavyKeys(fleet.Keys(all, fleet.Allowed), mostHeavyKeys)
+	l.Keys = fleet.Keys(all, fleet.Denied)
 	fleet.CountFreed(l.Rules, l.Keys)
 	if l.MoreKeys = len(l.Keys) > mostLiveKeys; l.MoreKeys {
 		l.Keys = l.Keys[:mostLiveKeys]
 	}
 	for i := range l.Keys {
-		if k := &l.Keys[i]; t.Values[listed(k.Rule, k.Digest)] != nil {
-			k.Key = t.Values[listed(k.Rule, k.Digest)]
+		k := &l.Keys[i]
+		if k.Key = own.Values[listed(k.Rule, k.Digest)]; k.Key != nil {
 			k.Now = a.engine.api.LeftNow(ctx, k)
 			k.Key = nil
 		}

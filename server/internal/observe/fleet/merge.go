@@ -23,11 +23,22 @@ type Part struct {
 	Share float64
 	// RulesSum is equal on servers with equal rules.
 	RulesSum string
-	// Denied and Allowed have more keys than Live.
-	Denied, Allowed Table
+	// Tables have more keys than Live. Values are the values of some of them, by rule and fingerprint.
+	Tables [kinds]Table
+	Values map[string][]string
 }
 
-// Table has counted keys of a server: of denials, or of a sample of requests.
+// Kind is what the keys of a Table are counted by.
+type Kind int
+
+// The kinds of tables.
+const (
+	Denied  Kind = iota // denials
+	Allowed             // requests of the sample of allowed ones
+	kinds
+)
+
+// Table has counted keys of a server.
 type Table struct {
 	Keys []Key
 	// Missed is the most that a key of a rule may have that is not in Keys.
@@ -49,13 +60,19 @@ func (s *Part) Sound() bool {
 			return false
 		}
 	}
-	return len(s.Rules) <= MostRules && len(s.Denied.Keys) <= MostKeys && len(s.Allowed.Keys) <= MostKeys && len(s.Hybrid) <= MostRules
+	large := func(t Table) bool { return len(t.Keys) > MostKeys }
+	return len(s.Rules) <= MostRules && !slices.ContainsFunc(s.Tables[:], large) && len(s.Hybrid) <= MostRules
 }
 
-// Add adds the numbers of another server to a frame, except its keys.
-func Add(l *wire.Live, p *Part) {
-	addRules(l, p)
-	addHybrid(l, p)
+// Add adds the numbers of other servers to a frame, except their keys. The server of the frame has a share of each limit.
+func Add(l *wire.Live, share float64, others []*Part) {
+	for i := range l.Rules {
+		l.Rules[i].Pressure *= share
+	}
+	for _, p := range others {
+		addRules(l, p)
+		addHybrid(l, p)
+	}
 }
 
 // addRules adds the requests of rules. Pressures are sums too: each server divides its own demand by its own share.
@@ -98,22 +115,22 @@ func addHybrid(l *wire.Live, p *Part) {
 	}
 }
 
-// Keys adds the tables of servers, of this one first. A server that does not list a key may have counted as many denials as it can
-// have missed, so these are in the error.
-func Keys(tables []*Table) []wire.DeniedKey {
+// Keys adds the tables of a kind of servers, of this one first. A server that does not list a key may have counted as many denials as it
+// can have missed, so these are in the error.
+func Keys(parts []*Part, kind Kind) []wire.DeniedKey {
 	type merged struct {
 		wire.DeniedKey
 
-		in []bool // by table
+		in []bool // by part
 	}
 	at := map[string]*merged{}
 	var all []*merged
-	for p, table := range tables {
-		for _, k := range table.Keys {
+	for p, part := range parts {
+		for _, k := range part.Tables[kind].Keys {
 			id := k.Rule + " " + k.ID
 			m := at[id]
 			if m == nil {
-				m = &merged{k.DeniedKey, make([]bool, len(tables))}
+				m = &merged{k.DeniedKey, make([]bool, len(parts))}
 				m.Denials, m.Error, m.Candidate = 0, 0, nil
 				at[id], all = m, append(all, m)
 			}
@@ -128,7 +145,7 @@ func Keys(tables []*Table) []wire.DeniedKey {
 			m.Denials, m.Error = m.Denials+k.Denials, m.Error+k.Error
 			m.FirstMS, m.LastMS, m.Now = max(m.FirstMS, k.FirstMS), min(m.LastMS, k.LastMS), cmp.Or(m.Now, k.Now)
 			if t := k.Candidate; t != nil {
-				sum := *cmp.Or(m.Candidate, &wire.Trial{}) // the tables keep theirs
+				sum := *cmp.Or(m.Candidate, &wire.Trial{}) // the parts keep theirs
 				m.Candidate = &wire.Trial{Compared: sum.Compared + t.Compared, WouldDeny: sum.WouldDeny + t.WouldDeny}
 			}
 		}
@@ -136,7 +153,7 @@ func Keys(tables []*Table) []wire.DeniedKey {
 	keys := make([]wire.DeniedKey, len(all))
 	for i, m := range all {
 		for p, in := range m.in {
-			if n := tables[p].Missed[m.Rule]; !in {
+			if n := parts[p].Tables[kind].Missed[m.Rule]; !in {
 				m.Denials, m.Error = m.Denials+n, m.Error+n
 			}
 		}

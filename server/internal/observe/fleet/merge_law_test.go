@@ -18,7 +18,7 @@ func TestMergedDenialsAreBracketed(t *testing.T) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 76))
 		exact := map[string]uint64{}
-		var parts []*Table
+		var parts []*Part
 		for range 1 + r.IntN(5) {
 			d := live.NewDeniedKeys(func(k sluice.Key) string { return k.Text() })
 			zipf := rand.NewZipf(r, 1.05+r.Float64(), 1, uint64(1+r.IntN(3000)))
@@ -28,14 +28,15 @@ func TestMergedDenialsAreBracketed(t *testing.T) {
 				exact[rule+" "+key]++
 			}
 			keys, missed := d.Summary("", 1+r.IntN(MostKeys))
-			part := &Table{Missed: missed}
+			part := new(Part)
+			part.Tables[Denied].Missed = missed
 			for _, k := range keys {
-				part.Keys = append(part.Keys, Key{wire.DeniedKey{Rule: k.Rule, Digest: k.Digest, Denials: k.Denials, Error: k.Error}, k.Digest})
+				part.Tables[Denied].Keys = append(part.Tables[Denied].Keys, Key{wire.DeniedKey{Rule: k.Rule, Digest: k.Digest, Denials: k.Denials, Error: k.Error}, k.Digest})
 			}
 			parts = append(parts, part)
 		}
 		listed := map[string]bool{}
-		for _, k := range Keys(parts) {
+		for _, k := range Keys(parts, Denied) {
 			id := k.Rule + " " + k.Digest
 			if listed[id] {
 				t.Fatalf("seed %d: key %s is listed twice", seed, id)
@@ -48,7 +49,7 @@ func TestMergedDenialsAreBracketed(t *testing.T) {
 		for id, n := range exact {
 			var missed uint64
 			for _, p := range parts {
-				missed += p.Missed[id[:len("rule-0")]]
+				missed += p.Tables[Denied].Missed[id[:len("rule-0")]]
 			}
 			if !listed[id] && n > missed {
 				t.Fatalf("seed %d: key %s with %d denials is not listed, and the servers can have missed %d", seed, id, n, missed)
@@ -60,18 +61,18 @@ func TestMergedDenialsAreBracketed(t *testing.T) {
 // The latest denial of a key says why it is limited and what is left, on whichever server it was; what candidates would do adds up.
 func TestMergedKeysFollowTheLatestDenial(t *testing.T) {
 	now := func(capacity int64) *wire.LeftNow { return &wire.LeftNow{Capacity: capacity} }
-	key := func(plan string, last int64, n *wire.LeftNow, c *wire.Trial) *Table {
-		return &Table{Keys: []Key{{wire.DeniedKey{Rule: "r", Plan: plan, LastMS: last, Now: n, Candidate: c, Denials: 1}, "id"}}}
+	key := func(plan string, last int64, n *wire.LeftNow, c *wire.Trial) *Part {
+		return &Part{Tables: [kinds]Table{Denied: {Keys: []Key{{wire.DeniedKey{Rule: "r", Plan: plan, LastMS: last, Now: n, Candidate: c, Denials: 1}, "id"}}}}}
 	}
-	tables := []*Table{key("free", 9, now(1), &wire.Trial{Compared: 1}), key("gold", 2, now(3), &wire.Trial{Compared: 2, WouldDeny: 1}), key("silver", 5, now(2), nil)}
-	for range 2 { // the first time changes no table
-		keys := Keys(tables)
+	parts := []*Part{key("free", 9, now(1), &wire.Trial{Compared: 1}), key("gold", 2, now(3), &wire.Trial{Compared: 2, WouldDeny: 1}), key("silver", 5, now(2), nil)}
+	for range 2 { // the first time changes no part
+		keys := Keys(parts, Denied)
 		if k := keys[0]; len(keys) != 1 || k.Plan != "gold" || k.LastMS != 2 || k.Now.Capacity != 3 || *k.Candidate != (wire.Trial{Compared: 3, WouldDeny: 1}) {
 			t.Errorf("the key is %+v, has %+v left, and its candidate is %+v", k, k.Now, k.Candidate)
 		}
 	}
 	rules := []wire.LiveRule{{Rule: "r", Freed: 5}, {Rule: "other"}}
-	if CountFreed(rules, append(Keys(tables), wire.DeniedKey{Rule: "r", Candidate: &wire.Trial{Compared: 1}}, wire.DeniedKey{Rule: "r"})); rules[0].Compared != 2 || rules[0].Freed != 1 || rules[1].Compared != 0 {
+	if CountFreed(rules, append(Keys(parts, Denied), wire.DeniedKey{Rule: "r", Candidate: &wire.Trial{Compared: 1}}, wire.DeniedKey{Rule: "r"})); rules[0].Compared != 2 || rules[0].Freed != 1 || rules[1].Compared != 0 {
 		t.Errorf("the rules are %+v, want 1 of 2 keys freed", rules)
 	}
 }
@@ -141,11 +142,11 @@ func TestUnsoundAnswersAreNotAdded(t *testing.T) {
 	for _, s := range []*Part{
 		{Live: wire.Live{Figures: []string{"a"}, Rules: []wire.LiveRule{{Totals: []uint64{1, 2}}}}},
 		{Live: wire.Live{Rules: make([]wire.LiveRule, MostRules+1)}},
-		{Denied: Table{Keys: make([]Key, MostKeys+1)}},
-		{Allowed: Table{Keys: make([]Key, MostKeys+1)}},
+		{Tables: [kinds]Table{Denied: {Keys: make([]Key, MostKeys+1)}}},
+		{Tables: [kinds]Table{Allowed: {Keys: make([]Key, MostKeys+1)}}},
 	} {
 		if s.Sound() {
-			t.Errorf("an unsound answer is added: %d rules, %d keys", len(s.Rules), len(s.Denied.Keys))
+			t.Errorf("an unsound answer is added: %d rules, %d keys", len(s.Rules), len(s.Tables[Denied].Keys))
 		}
 	}
 }
