@@ -2,6 +2,7 @@ package logs
 
 import (
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -264,6 +265,31 @@ func TestEmptyLogs(t *testing.T) {
 	for _, format := range []string{"combined", "caddy", "traefik", "envoy", "cloudfront", "json:time=t,method=m,target=u", `nginx:$msec "$request"`} {
 		if records, r := read(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(""), Format: format}); len(records) != 0 || r.Stats().Lines != 0 {
 			t.Errorf("%s: an empty log has %d records, and the statistics are %+v", format, len(records), r.Stats())
+		}
+	}
+}
+
+// A compressed file that ends in the middle is an error, wherever it ends: its log is not complete.
+func TestCutCompressedFilesAreErrors(t *testing.T) {
+	var b strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&b, "192.0.2.%d - - [27/Nov/2026:10:%02d:%02d +0000] \"GET /%x HTTP/1.1\" 200 12\n", i%250, i/60%60, i%60, i*i)
+	}
+	encoder, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"gzip": gzipped(t, b.String()), "zstd": string(encoder.EncodeAll([]byte(b.String()), nil))} {
+		for _, n := range []int{4, 9, 100, len(text) / 2, len(text) - 1} {
+			r, err := Open(Options{Files: []string{write(t, "cut", text[:n])}, Format: "combined"})
+			if err == nil {
+				for rec := (Record{}); r.Next(&rec); {
+				}
+				err = errors.Join(r.Err(), r.Close())
+			}
+			if err == nil || !strings.Contains(err.Error(), "ends in the middle") {
+				t.Errorf("the first %d of %d bytes of %s give the error %v; want one that says that the file is cut", n, len(text), name, err)
+			}
 		}
 	}
 }

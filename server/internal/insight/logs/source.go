@@ -3,6 +3,7 @@ package logs
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -62,17 +63,35 @@ func (s *source) open() error {
 	var err error
 	switch {
 	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
-		s.in, err = gzip.NewReader(in)
+		var z *gzip.Reader
+		z, err = gzip.NewReader(in)
+		s.in = unpacked{z}
 	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		s.zstd, err = zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(64<<20))
-		s.in = s.zstd
+		s.in = unpacked{s.zstd}
 	default:
 		s.in = in
 	}
 	if err != nil {
-		return fmt.Errorf("logs: %s: %w", s.name, err)
+		return fmt.Errorf("logs: %s: %w", s.name, whole(err))
 	}
 	return nil
+}
+
+// whole names the end of a compressed file that comes too early, which is not the end of the log.
+func whole(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the compressed file ends in the middle; copy it again, or give what gzip -dc or zstd -dc unpacks of it")
+	}
+	return err
+}
+
+// unpacked reads what a decompressor unpacks.
+type unpacked struct{ io.Reader }
+
+func (u unpacked) Read(b []byte) (int, error) {
+	n, err := u.Reader.Read(b)
+	return n, whole(err)
 }
 
 // counted counts the bytes of a reader.
