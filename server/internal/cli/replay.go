@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -49,6 +50,9 @@ func newReplay() *cobra.Command {
 	q.register(flags)
 	flags.StringVarP(&q.config, "config", "c", "", "`FILE` of the configuration (default SLUICE_CONFIG)")
 	flags.StringVar(&q.against, "against", "", "`FILE` of the configuration before; without one, compare with the limits in the log")
+	flags.StringVar(&q.client, "client", "", "`PART` that distinguishes clients in the output, such as header:X-Api-Key (default the address)")
+	q.keys.among, q.keys.text = []string{"masked", "hash", "plain"}, "masked"
+	flags.Var(&q.keys, "keys", "`HOW` to show clients: masked, hash (as in the server's log) or plain")
 	q.clients.among, q.clients.text = []string{"open", "retry"}, "open"
 	flags.Var(&q.clients, "clients", "`HOW` clients take refusals: open (as in the log) or retry (they come back)")
 	q.logged.among, q.logged.text = []string{"demand", "collapse", "drop"}, "demand"
@@ -63,20 +67,21 @@ type replayed struct {
 	fromLogs
 	config, against string
 	clients, logged choice
+	client          string
+	keys            choice
 	check           bool
 	expect          []string
 }
 
 // fromLogs are the flags of commands that read logs.
 type fromLogs struct {
-	format, client string
-	since, until   moment
-	reorder        time.Duration
-	set, assume    []string
-	proxies        []string
-	strict         bool
-	keys           choice
-	json, html     string
+	format       string
+	since, until moment
+	reorder      time.Duration
+	set, assume  []string
+	proxies      []string
+	strict       bool
+	json, html   string
 }
 
 // register adds the flags.
@@ -85,14 +90,11 @@ func (q *fromLogs) register(flags *pflag.FlagSet) {
 	flags.Var(&q.since, "since", "leave out requests before this `TIME`, such as 2026-11-27 or 2026-11-27T10:00:00Z")
 	flags.Var(&q.until, "until", "leave out requests from this `TIME` on")
 	q.reorder = 2 * time.Minute
-	flags.Var((*duration)(&q.reorder), "reorder", "`TIME` by which lines may be out of order (default 2m)")
+	flags.Var((*duration)(&q.reorder), "reorder", "`TIME` by which lines may be out of order")
 	flags.StringArrayVar(&q.set, "set", nil, "`PART=field:NAME` that has a part of requests, such as header:X-Api-Key=field:api_key; repeatable")
 	flags.StringArrayVar(&q.assume, "assume", nil, "`PART=VALUE` that all requests have, such as header:X-Plan=free; repeatable")
 	flags.StringSliceVar(&q.proxies, "trusted-proxies", nil, "`NETWORKS` of proxies in front of the log's server (default trusted_proxies of the configuration)")
-	flags.StringVar(&q.client, "client", "", "`PART` that distinguishes clients in the output, such as header:X-Api-Key (default the address)")
 	flags.BoolVar(&q.strict, "strict", false, "end at the first line that is not of the format")
-	q.keys.among, q.keys.text = []string{"masked", "hash", "plain"}, "masked"
-	flags.Var(&q.keys, "keys", "`HOW` to show clients: masked, hash (as in the server's log) or plain")
 	flags.StringVar(&q.json, "json", "", "write the report to `FILE` as JSON, - for the standard output in place of the text")
 	flags.StringVar(&q.html, "html", "", "write the report to `FILE` as a page")
 }
@@ -122,22 +124,32 @@ func (m *moment) Set(text string) error {
 	return errors.New("it is not a time; write it as in 2026-11-27 or 2026-11-27T10:00:00Z")
 }
 
-// named reads a part of requests, such as header:X-Api-Key.
+// named reads a part of requests, such as header:X-Api-Key. Only a log has headers of responses.
 func named(flag, text string) (logs.Name, error) {
 	from, name, _ := strings.Cut(text, ":")
-	if !slices.Contains([]string{"header", "cookie", "query", "claim", "attribute", "response"}, from) || name == "" {
-		return logs.Name{}, fmt.Errorf("--%s names the part %q; write one as in header:X-Api-Key, cookie:NAME, query:NAME, claim:NAME, attribute:NAME or response:NAME", flag, text)
+	if !slices.Contains([]string{"header", "cookie", "query", "claim", "attribute", "response"}, from) || name == "" || from == "response" && flag != "set" {
+		return logs.Name{}, fmt.Errorf("--%s names the part %q; write one as in header:X-Api-Key, cookie:NAME, query:NAME, claim:NAME or attribute:NAME", flag, text)
 	}
 	return replay.NameOf(from, name), nil
 }
 
 // logs returns what to read. Most memory is lines that wait for their order, and keys; little is garbage. So the collector may
 // run often, and the command needs less memory.
-func (q *fromLogs) logs(cmd *cobra.Command, files []string) (o logs.Options, assumed []replay.Assumption, err error) {
+func (q *fromLogs) logs(cmd *cobra.Command, files []string, read ...string) (o logs.Options, assumed []replay.Assumption, err error) {
 	debug.SetGCPercent(50)
+	switch {
+	case q.reorder < time.Second:
+		return o, nil, fmt.Errorf("--reorder is %v; give a second or more, such as 2m", q.reorder)
+	case !q.since.IsZero() && !q.until.IsZero() && !q.since.Before(q.until.Time):
+		return o, nil, errors.New("--until is not later than --since, so no request is left")
+	}
+	if err := q.apart(append(read, files...)); err != nil {
+		return o, nil, err
+	}
 	o = logs.Options{
 		Files: files, Stdin: cmd.InOrStdin(), Format: q.format, Since: q.since.Time, Until: q.until.Time, Reorder: q.reorder, Strict: q.strict,
 	}
+	given := map[logs.Name]bool{}
 	for _, text := range q.set {
 		part, field, ok := strings.Cut(text, "=field:")
 		if !ok || field == "" {
@@ -147,6 +159,10 @@ func (q *fromLogs) logs(cmd *cobra.Command, files []string) (o logs.Options, ass
 		if err != nil {
 			return o, nil, err
 		}
+		if given[n] {
+			return o, nil, fmt.Errorf("%s is given twice; leave one --set out", part)
+		}
+		given[n] = true
 		o.Set = append(o.Set, logs.Setting{Name: n, Field: field})
 	}
 	for _, text := range q.assume {
@@ -158,9 +174,38 @@ func (q *fromLogs) logs(cmd *cobra.Command, files []string) (o logs.Options, ass
 		if err != nil {
 			return o, nil, err
 		}
+		if given[n] {
+			return o, nil, fmt.Errorf("%s is given twice; leave one --assume out", part)
+		}
+		given[n] = true
 		assumed = append(assumed, replay.Assumption{Name: n, Value: value})
 	}
 	return o, assumed, nil
+}
+
+// apart returns an error if a report would be written over what is read, over the other report, or into no folder.
+func (q *fromLogs) apart(files []string) error {
+	if q.json != "" && q.json == q.html {
+		return fmt.Errorf("--json and --html both are %s; write one of them to another file", q.json)
+	}
+	for _, name := range [...]string{q.json, q.html} {
+		if name == "" || name == "-" {
+			continue
+		}
+		if _, err := os.Stat(filepath.Dir(name)); err != nil {
+			return err
+		}
+		out, err := os.Stat(name)
+		if err != nil {
+			continue
+		}
+		for _, file := range files {
+			if in, err := os.Stat(file); err == nil && os.SameFile(in, out) {
+				return fmt.Errorf("the report would be written over %s; give --json and --html names of other files", file)
+			}
+		}
+	}
+	return nil
 }
 
 // policy returns the policy of a configuration.
@@ -209,7 +254,7 @@ func (q *replayed) options(cmd *cobra.Command, files []string) (o replay.Options
 			return o, err
 		}
 	}
-	if o.Logs, o.Assumed, err = q.logs(cmd, files); err != nil {
+	if o.Logs, o.Assumed, err = q.logs(cmd, files, q.config, q.against); err != nil {
 		return o, err
 	}
 	if q.client != "" && q.client != "client_ip" {
@@ -225,7 +270,7 @@ func (q *replayed) options(cmd *cobra.Command, files []string) (o replay.Options
 }
 
 // names returns how clients are shown.
-func (q *fromLogs) names(f *config.File) (func(string) string, error) {
+func (q *replayed) names(f *config.File) (func(string) string, error) {
 	if q.keys.text == "plain" {
 		return func(client string) string { return client }, nil
 	}
@@ -297,10 +342,10 @@ func (q *replayed) run(cmd *cobra.Command, o replay.Options) error {
 	if err := q.write(cmd.Context(), cmd, report); err != nil {
 		return err
 	}
-	var errs []error
-	for _, e := range bounds {
-		errs = append(errs, e.Check(report))
+	if cmd.Context().Err() != nil && (len(bounds) > 0 || q.check) {
+		return errors.New("interrupted, so --expect and --check say nothing about the log")
 	}
+	errs := []error{replay.CheckAll(report, bounds)}
 	if c := report.Check; c != nil {
 		switch {
 		case c.Compared == 0:

@@ -88,7 +88,7 @@ func (q *suggested) options(cmd *cobra.Command, files []string) (o suggest.Optio
 	if err != nil {
 		return o, err
 	}
-	if o.Logs, o.Assumed, err = q.logs(cmd, files); err != nil {
+	if o.Logs, o.Assumed, err = q.logs(cmd, files, q.config); err != nil {
 		return o, err
 	}
 	o.Progress = progress(cmd.ErrOrStderr())

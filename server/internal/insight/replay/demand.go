@@ -40,6 +40,9 @@ func Wishes(ctx context.Context, o Options, each func(Wish)) (*Scope, error) {
 		return nil, err
 	}
 	scope := &Scope{Layout: *reader.Layout()}
+	if err := o.check(&scope.Layout); err != nil {
+		return nil, errors.Join(err, reader.Close())
+	}
 	err = scope.read(ctx, &o, reader, each)
 	scope.Stats = reader.Stats()
 	return scope, errors.Join(err, reader.Err(), reader.Close())

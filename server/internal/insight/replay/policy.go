@@ -4,6 +4,7 @@ package replay
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/netip"
@@ -71,6 +72,22 @@ func NameOf(from, name string) logs.Name {
 		name = http.CanonicalHeaderKey(name)
 	}
 	return logs.Name{Source: from, Name: name}
+}
+
+// check returns an error for options that the log does not fit.
+func (o *Options) check(l *logs.Layout) error {
+	c := &coverage{layout: l}
+	for _, a := range o.Assumed {
+		if c.has(a.Name) {
+			return fmt.Errorf("the log has %s:%s, so no value of it can be assumed; leave --assume out", a.Name.Source, a.Name.Name)
+		}
+	}
+	c.assumed = o.Assumed
+	if n := o.Client; n.Source != "" && !c.has(n) {
+		lack := lackOf(n)
+		return fmt.Errorf("clients are by %s, which the log lacks: %s", lack.what, lack.remedy)
+	}
+	return nil
 }
 
 // coverage finds what a log lacks.

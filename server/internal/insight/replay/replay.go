@@ -134,6 +134,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := o.check(reader.Layout()); err != nil {
+		return nil, errors.Join(err, reader.Close())
+	}
 	r := &run{o: o, layout: reader.Layout(), open: map[int64]*seen{}}
 	r.client = newIdentity(&o, r.layout)
 	r.tally.init(r)

@@ -382,6 +382,7 @@ func TestSeriesCountEverything(t *testing.T) {
 func TestExpectationsHoldByNumbers(t *testing.T) {
 	r := &Report{NewlyLimited: Change{Clients: 5}, Rules: []Rule{{Name: "login", Limited: 7}}}
 	for text, want := range map[string]bool{
+		"unevaluated.#=0": false, "rules.#=1": true, `rules.#(name=="other").limited<=7`: false,
 		"newly_limited.clients<=5": true, "newly_limited.clients<5": false, "newly_limited.clients >= 6": false, "newly_limited.clients = 5": true,
 		`rules.#(name=="login").limited<=7`: true, `rules.#(name=="login").limited>7`: false,
 	} {

@@ -27,7 +27,7 @@ type Report struct {
 	Rules       []Rule        `json:"rules"`
 	Unevaluated []Unevaluated `json:"unevaluated"`
 	// UnevaluatedBefore are rules of the policy before.
-	UnevaluatedBefore []Unevaluated `json:"unevaluated_before,omitempty"`
+	UnevaluatedBefore []Unevaluated `json:"unevaluated_before"`
 
 	Timeline       Timeline        `json:"timeline"`
 	Shares         []Share         `json:"shares"`
@@ -160,7 +160,7 @@ func (r *run) report(stats *logs.Stats) *Report {
 			Limited: t.kinds[denied] + t.kinds[degraded], Before: t.logged, Logged: t.logged, Retries: e.back.requests, Again: e.back.limited,
 		},
 		NewlyLimited: Change{Requests: t.newly}, Freed: Change{Requests: t.freed},
-		Unevaluated: append([]Unevaluated{}, t.unevaluated...), UnevaluatedBefore: t.unevaluatedOld,
+		Unevaluated: append([]Unevaluated{}, t.unevaluated...), UnevaluatedBefore: append([]Unevaluated{}, t.unevaluatedOld...),
 	}
 	for _, n := range t.kinds {
 		rep.Requests.Total += n

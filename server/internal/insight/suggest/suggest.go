@@ -83,7 +83,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	rep := &Report{Version: 1, Per: per(o.Per), Share: o.Share, Headroom: o.Headroom, Unevaluated: append([]replay.Unevaluated{}, scope.Unevaluated...), Lines: scope.Stats.Lines, Bad: scope.Stats.Bad}
 	if requests == 0 {
-		return nil, errors.New("no request of the log is of a rule; see sluice replay")
+		return nil, nothing(scope)
 	}
 	split := splitOf(first, last)
 	rep.From, rep.Split, rep.To = timeOf(first), timeOf(split), timeOf(last)
@@ -123,6 +123,16 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	return rep, nil
+}
+
+// nothing returns the error for a log without a request of a rule.
+func nothing(scope *replay.Scope) error {
+	if len(scope.Unevaluated) > 0 {
+		u := scope.Unevaluated[0]
+		return fmt.Errorf("no request of the log is of a rule that can be evaluated: %s needs %s: %s", u.Name, u.Lacks, u.Remedy)
+	}
+	s := &scope.Stats
+	return fmt.Errorf("no request of the log is of a rule: of %d lines, %d are not of the format, and %d are outside of --since and --until", s.Lines, s.Bad, s.Skipped)
 }
 
 // kept copies a log into a temporary file.
@@ -187,7 +197,10 @@ func (r *Rule) suggest(o *Options, f *fit, span time.Duration) {
 		r.Refused = "no request before the measured part is of the rule"
 		return
 	case r.Keys < int64(n):
-		r.Refused = fmt.Sprintf("%d clients are too few to bound what %s of them need: %d are necessary. Give a longer log, or a smaller --share, such as %s", r.Keys, page.Share(o.Share), n, page.Share(feasible(r.Keys)))
+		r.Refused = fmt.Sprintf("%d clients are too few to bound what %s of them need: %d are necessary. Give a longer log", r.Keys, page.Share(o.Share), n)
+		if share := feasible(r.Keys); share > 0 {
+			r.Refused += ", or a smaller --share, such as " + page.Share(share)
+		}
 		return
 	case span < o.Per:
 		r.Refused = fmt.Sprintf("the fitted part of the log lasts %v, less than the period %v; give a longer log or a shorter --per", span.Round(time.Second), o.Per)
@@ -238,7 +251,7 @@ func feasible(keys int64) float64 {
 			return share
 		}
 	}
-	return 0.5
+	return 0
 }
 
 // measure replays the suggested limits, and the limits of the file, over the rest of the log. All are in shadow, so that none
