@@ -3,6 +3,7 @@ package logs
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -95,7 +96,7 @@ func LogFormat(server string, needed []Name) (*ServerFormat, error) {
 	done := map[Name]bool{{"header", "Host"}: true} // all logs have it, and queries
 	for _, n := range needed {
 		own := canonical(n)
-		if _, has := w.names["cookie"]; own.Source == "cookie" && !has {
+		if form := w.names["cookie"]; own.Source == "cookie" && (form == "" || strings.Contains(form, "$") && !variable.MatchString(own.Name)) {
 			own = Name{"header", "Cookie"}
 		}
 		if n.Source == "query" || done[own] {
@@ -110,12 +111,13 @@ func LogFormat(server string, needed []Name) (*ServerFormat, error) {
 			sf.Notes = append(sf.Notes, fmt.Sprintf("the log has no %s:%s; ", n.Source, n.Name)+fill(w.hidden, own.Name, ""))
 			sf.Lacks = append(sf.Lacks, n)
 			continue
-		case !has || strings.ContainsAny(own.Name, " \t\r\n\"'\\%$[](){},="):
+		case !has || strings.Contains(text, "%[2]s") && !strings.Contains(text, "%[1]s") && strings.Contains(own.Name, "_"),
+			strings.ContainsAny(own.Name, " \t\r\n\"'\\%$[](){},="):
 			sf.Notes = append(sf.Notes, fmt.Sprintf("%s cannot log %s:%s; see --set and --assume of sluice replay", server, n.Source, printable(n.Name)))
 			sf.Lacks = append(sf.Lacks, n)
 			continue
 		case secret:
-			sf.Notes = append(sf.Notes, fmt.Sprintf("the log will have secrets: %s:%s", n.Source, n.Name))
+			sf.Notes = append(sf.Notes, fmt.Sprintf("the log will have secrets: %s:%s", own.Source, own.Name))
 		}
 		fields += fill(text, own.Name, folded)
 		lines += fill(w.lines[own.Source], own.Name, folded)
@@ -124,6 +126,9 @@ func LogFormat(server string, needed []Name) (*ServerFormat, error) {
 	sf.Format = strings.ReplaceAll(fmt.Sprintf(w.format, fields), `\"`, `"`)
 	return sf, nil
 }
+
+// variable matches a name that can be a part of the name of a variable of nginx.
+var variable = regexp.MustCompile(`^[A-Za-z0-9_]+$`)
 
 // fill fills in a name, which the text need not have.
 func fill(text, name, folded string) string {

@@ -28,7 +28,7 @@ type affix struct {
 // The words of each server. Sizes that include headers are not among them.
 var (
 	nginxWords = words{
-		variable: regexp.MustCompile(`\$\{?()([a-z0-9_]+)\}?`),
+		variable: regexp.MustCompile(`\$\{?()([A-Za-z0-9_]+)\}?`),
 		kinds: map[string]kind{
 			"msec": fine, "time_local": stamp, "time_iso8601": stamp, "request_time": seconds, "remote_addr": client, "realip_remote_addr": peer,
 			"request": request, "request_uri": target, "uri": path, "document_uri": path, "args": query, "query_string": query,

@@ -1,8 +1,10 @@
 package replay
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/sluicehq/sluice"
@@ -50,6 +52,46 @@ func TestLogFormatsHaveAllThatRulesNeed(t *testing.T) {
 		for _, rule := range r.Rules {
 			if rule.Requests != 2 {
 				t.Errorf("%s: rule %s matches %d requests", server, rule.Name, rule.Requests)
+			}
+		}
+	}
+}
+
+// A server logs a cookie whatever its name is: by itself, or with all others.
+func TestLogFormatsHaveCookiesOfAnyName(t *testing.T) {
+	for _, cookie := range []string{"sid", "PHPSESSID", "session-id", "a.b", "__Host-Sid"} {
+		rule := policy.Rule{Name: "session", Key: []policy.Part{policy.Cookie(cookie)}, Limits: []*sluice.Limit{sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerDay(1), Burst: 1})}}
+		p := rules(rule)
+		wanted, err := p.Wanted()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for server, line := range map[string]string{
+			"nginx":   `192.0.2.1 a.example 180000000%d.123 "GET / HTTP/1.1" 200 12 - 0.005 "%s"`,
+			"apache":  `192.0.2.1 "a.example" 180000000%d123456 "GET / HTTP/1.1" 200 12 5000 "%s"`,
+			"haproxy": `192.0.2.1:1 [15/Jan/2027:08:00:0%d.123] 5 200 "a.example" "GET / HTTP/1.1" "%s"`,
+		} {
+			text, err := logs.LogFormat(server, wanted)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var log strings.Builder
+			for second, value := range []string{"one", "one", "two"} {
+				if strings.Contains(strings.ToLower(text.Format), "header_cookie") || strings.Contains(text.Format, "$http_cookie") {
+					value = "x=y; " + cookie + "=" + value
+				}
+				fmt.Fprintf(&log, line+"\n", second, value)
+			}
+			name := filepath.Join(t.TempDir(), "log")
+			if err := os.WriteFile(name, []byte(log.String()), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r, err := Run(t.Context(), Options{Policy: p, Logs: logs.Options{Files: []string{name}, Format: text.Format}, Names: plain})
+			if err != nil {
+				t.Fatalf("%s, cookie %s: the replay fails: %v\n%s", server, cookie, err, text)
+			}
+			if len(r.Rules) != 1 || r.Rules[0].Requests != 3 || r.Rules[0].Limited != 1 || r.Rules[0].Keys != 1 {
+				t.Errorf("%s, cookie %s: the second request of one session is not the only limited one: %+v, not evaluated %+v\n%s", server, cookie, r.Rules, r.Unevaluated, text)
 			}
 		}
 	}
