@@ -150,23 +150,12 @@ func entryOf(records []redisstore.Record) []byte {
 
 // writeAll writes a whole journal.
 func (j *journal) writeAll(w io.Writer) error {
-	if _, err := io.WriteString(w, magic); err != nil {
-		return err
-	}
-	var records []redisstore.Record
+	b := bufio.NewWriterSize(w, 1<<16)
+	_, _ = b.WriteString(magic) // Flush has the first error
 	for r := range j.all.each {
-		if records = append(records, r); len(records) == 1000 {
-			if _, err := w.Write(entryOf(records)); err != nil {
-				return err
-			}
-			records = records[:0]
-		}
+		_, _ = b.Write(entryOf([]redisstore.Record{r}))
 	}
-	if len(records) == 0 {
-		return nil
-	}
-	_, err := w.Write(entryOf(records))
-	return err
+	return b.Flush()
 }
 
 // put writes the changes, and applies them when they are durable.

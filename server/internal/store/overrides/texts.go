@@ -7,27 +7,22 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// texts has the last record of each name. The records are one after the other in chunks, as in a journal, without a pointer or a
-// string for each. The zero texts is empty.
+// texts has the last record of each name. The records are one after the other in chunks, as in a journal, and the collector sees no
+// pointer for any of them. The zero texts is empty.
 type texts struct {
-	seed      maphash.Seed
-	chunks    [][]byte
-	positions []position // of the last record of a name, by its hash
-	names     int
-	bytes     int // in all chunks
-	live      int // bytes of the last records, without removals
+	chunks [][]byte
+	at     map[uint64]position // of the last record of a name, by its hash, or by a number soon after it
+	bytes  int                 // in all chunks
+	live   int                 // bytes of the last records, without removals
 }
 
-// position says where a record is: 16 bits of the hash of its name, 24 of its chunk, and 24 of the index there, plus one. It is zero
-// for none.
-type position uint64
-
-const (
-	indexMask = 1<<24 - 1 // of an index, and of a chunk once it is shifted
-	hashMask  = 1<<64 - 1<<48
-)
+// position says where a record begins.
+type position struct{ chunk, index uint32 }
 
 const chunkSize = 1 << 16
+
+// seed is of the hashes of names.
+var seed = maphash.MakeSeed()
 
 // partsOf appends a record to a journal or a chunk.
 func partsOf(dst []byte, r *redisstore.Record) []byte {
@@ -52,45 +47,34 @@ func recordAt(in []byte) (r redisstore.Record, rest []byte, err error) {
 	return redisstore.Record{Name: string(parts[0]), Text: string(parts[1]), Removed: len(parts[2]) > 0}, in, nil
 }
 
-// at returns the bytes from a position on.
-func (t *texts) at(p position) []byte { return t.chunks[p>>24&indexMask][p&indexMask-1:] }
-
-// find returns the index of the position for a name, and the part of the name's hash.
-func (t *texts) find(name string) (i int, hash position) {
-	h := maphash.String(t.seed, name)
-	hash = position(h & hashMask)
-	for i = int(h % uint64(len(t.positions))); t.positions[i] != 0; i = (i + 1) % len(t.positions) {
-		if p := t.positions[i]; p&hashMask == hash {
-			if found, _, _ := cutPart(t.at(p)); string(found) == name {
-				break
-			}
+// find returns the number of a name in at, and the bytes from its record on; nil if it has none.
+func (t *texts) find(name string) (number uint64, in []byte) {
+	for number = maphash.String(seed, name); ; number++ {
+		p, known := t.at[number]
+		if !known {
+			return number, nil
+		}
+		in = t.chunks[p.chunk][p.index:]
+		if found, _, _ := cutPart(in); string(found) == name { // set wrote it
+			return number, in
 		}
 	}
-	return i, hash
 }
 
 // get returns the record of a name; Removed if there is none.
 func (t *texts) get(name string) redisstore.Record {
-	if t.names > 0 {
-		i, _ := t.find(name)
-		if p := t.positions[i]; p != 0 {
-			r, _, _ := recordAt(t.at(p)) // set wrote it
-			return r
-		}
+	if _, in := t.find(name); in != nil {
+		r, _, _ := recordAt(in)
+		return r
 	}
 	return redisstore.Record{Name: name, Removed: true}
 }
 
 // set keeps a record, in place of the record that its name has.
 func (t *texts) set(r redisstore.Record) {
-	if t.names >= len(t.positions)/4*3 {
-		t.resize(max(64, len(t.positions)*2))
-	}
-	i, hash := t.find(r.Name)
-	if p := t.positions[i]; p == 0 {
-		t.names++
-	} else {
-		t.live -= t.sizeAt(p)
+	number, before := t.find(r.Name)
+	if was, rest, _ := recordAt(before); before != nil && !was.Removed {
+		t.live -= len(before) - len(rest)
 	}
 	if r.Removed {
 		r.Text = ""
@@ -101,7 +85,10 @@ func (t *texts) set(r redisstore.Record) {
 		t.chunks = append(t.chunks, make([]byte, 0, max(chunkSize, len(one))))
 		last++
 	}
-	t.positions[i] = hash | position(last)<<24 | position(len(t.chunks[last])+1)
+	if t.at == nil {
+		t.at = map[uint64]position{}
+	}
+	t.at[number] = position{uint32(last), uint32(len(t.chunks[last]))}
 	t.chunks[last] = append(t.chunks[last], one...)
 	if t.bytes += len(one); !r.Removed {
 		t.live += len(one)
@@ -115,35 +102,10 @@ func (t *texts) set(r redisstore.Record) {
 	}
 }
 
-// sizeAt returns how many bytes a record takes; zero for a removal.
-func (t *texts) sizeAt(p position) int {
-	in := t.at(p)
-	if r, rest, _ := recordAt(in); !r.Removed {
-		return len(in) - len(rest)
-	}
-	return 0
-}
-
-// resize makes room for the positions of more names.
-func (t *texts) resize(n int) {
-	before := t.positions
-	t.seed, t.positions = maphash.MakeSeed(), make([]position, n)
-	for _, p := range before {
-		if p != 0 {
-			name, _, _ := cutPart(t.at(p))
-			i, hash := t.find(string(name))
-			t.positions[i] = hash | p&^hashMask
-		}
-	}
-}
-
 // each calls a function with each record that is not a removal.
 func (t *texts) each(f func(redisstore.Record) bool) {
-	for _, p := range t.positions {
-		if p == 0 {
-			continue
-		}
-		if r, _, _ := recordAt(t.at(p)); !r.Removed && !f(r) {
+	for _, p := range t.at {
+		if r, _, _ := recordAt(t.chunks[p.chunk][p.index:]); !r.Removed && !f(r) {
 			return
 		}
 	}
