@@ -1,8 +1,8 @@
 package access
 
 import (
+	"cmp"
 	"net/http"
-	"slices"
 	"strings"
 )
 
@@ -30,53 +30,47 @@ func (s Scope) String() string {
 	return strings.Join(names, " or ")
 }
 
-// Call is a call and the scopes of which its token needs one.
-type Call struct {
-	Method, Path string
-	Needs        Scope
+// Calls are calls by their method and path, such as "POST /v1/check", and the scopes of which their token needs one.
+type Calls struct {
+	Needs Scope
+	Calls []string
 }
 
-// Calls are the calls of the decision API and of the admin listener, each with the scopes of which it needs one.
-func Calls() []Call { return slices.Clone(calls) }
+// AllCalls are the calls of the decision API and of the admin listener. Nobody changes them.
+func AllCalls() []Calls { return allCalls }
 
-var calls = []Call{
-	{http.MethodPost, "/v1/check", Decide},
-	{http.MethodPost, "/v1/debit", Decide},
-	{http.MethodPost, "/v1/reserve", Decide},
-	{http.MethodPost, "/v1/settle", Decide},
-	{http.MethodPost, "/v1/cancel", Decide},
-	{http.MethodPost, "/v1/acquire", Decide},
-	{http.MethodPost, "/v1/renew", Decide},
-	{http.MethodPost, "/v1/release", Decide},
-	{http.MethodPost, "/json", Decide},
-	{http.MethodPost, "/v1/peek", Decide | Read},
-	{http.MethodGet, "/v1/usage", Decide | Read},
-	{http.MethodGet, "/v1/keys", Read},
-	{http.MethodGet, "/v1/pressure", Read},
-	{http.MethodGet, "/v1/pressure/{rule}", Read},
-	{http.MethodPost, "/v1/explain", Read},
-	{http.MethodGet, "/v1/live", Read},
-	{http.MethodGet, "/v1/rules", Read},
-	{http.MethodGet, "/v1/history", Read},
-	{http.MethodGet, "/metrics", Read},
-	{http.MethodGet, "/v1/hybrid", Operate},
-	{http.MethodGet, "/v1/bans", Operate},
-	{http.MethodPost, "/v1/bans", Operate},
-	{http.MethodDelete, "/v1/bans", Operate},
-	{http.MethodGet, "/v1/overrides", Operate},
-	{http.MethodPut, "/v1/overrides", Operate},
-	{http.MethodDelete, "/v1/overrides", Operate},
-	{http.MethodPost, "/v1/reset", Operate},
-	{http.MethodPost, "/v1/grant", Operate},
-	{http.MethodDelete, "/v1/grant", Operate},
-	{http.MethodPost, "/ui/reveal", Operate},
-	{http.MethodPost, "/ui/reset", Operate},
-	{http.MethodPost, "/ui/unban", Operate},
-	{http.MethodPost, "/ui/override", Operate},
-	{http.MethodPost, "/ui/unset", Operate},
-	{http.MethodGet, "/openapi.yaml", every},
-	{http.MethodGet, "/", every},
+var allCalls = []Calls{
+	{Decide, []string{
+		"POST /v1/check", "POST /v1/debit", "POST /v1/reserve", "POST /v1/settle", "POST /v1/cancel",
+		"POST /v1/acquire", "POST /v1/renew", "POST /v1/release", "POST /json",
+	}},
+	{Decide | Read, []string{"POST /v1/peek", "GET /v1/usage"}},
+	{Read, []string{
+		"GET /v1/keys", "GET /v1/pressure", "GET /v1/pressure/{rule}", "POST /v1/explain",
+		"GET /v1/live", "GET /v1/rules", "GET /v1/history", "GET /metrics",
+	}},
+	{Operate, []string{
+		"GET /v1/hybrid", "GET /v1/bans", "POST /v1/bans", "DELETE /v1/bans",
+		"GET /v1/overrides", "PUT /v1/overrides", "DELETE /v1/overrides", "POST /v1/reset", "POST /v1/grant", "DELETE /v1/grant",
+		"POST /ui/reveal", "POST /ui/reset", "POST /ui/unban", "POST /ui/override", "POST /ui/unset",
+	}},
+	{every, []string{"GET /openapi.yaml", "GET /"}},
 }
+
+// needed has the scopes of each call by its path and its method.
+var needed = func() map[string]map[string]Scope {
+	needed := map[string]map[string]Scope{}
+	for _, of := range allCalls {
+		for _, call := range of.Calls {
+			method, path, _ := strings.Cut(call, " ")
+			if needed[path] == nil {
+				needed[path] = map[string]Scope{}
+			}
+			needed[path][method] = of.Needs
+		}
+	}
+	return needed
+}()
 
 // needs returns the scopes of which a request needs one. A method that a path does not take is refused later, so it needs what the
 // path needs. Other paths need a scope that no token has by mistake.
@@ -88,20 +82,13 @@ func needs(q *http.Request, other Scope) Scope {
 	if rule, ok := strings.CutPrefix(path, "/v1/pressure/"); ok && rule != "" {
 		path = "/v1/pressure/{rule}"
 	}
-	for i := range calls {
-		c := &calls[i]
-		switch {
-		case c.Path != path:
-		case c.Method == method:
-			return c.Needs
-		default:
-			found |= c.Needs
-		}
+	if scope, known := needed[path][method]; known {
+		return scope
 	}
-	if found != 0 {
-		return found
+	for _, scope := range needed[path] {
+		found |= scope
 	}
-	return other
+	return cmp.Or(found, other)
 }
 
 // ScopeError reports a token that lacks the scope of a call.

@@ -72,8 +72,10 @@ func TestScopesOfEachCall(t *testing.T) {
 		t.Fatalf("the document describes %d calls", len(documented))
 	}
 	needs := map[string]access.Scope{}
-	for _, c := range access.Calls() {
-		needs[c.Method+" "+c.Path] = c.Needs
+	for _, of := range access.AllCalls() {
+		for _, call := range of.Calls {
+			needs[call] = of.Needs
+		}
 	}
 	for name, of := range documented {
 		// An operator may make every call, so the document lists its token everywhere.
@@ -147,16 +149,8 @@ func TestScopesPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var order []access.Scope
-	lists := map[access.Scope][]string{}
-	for _, c := range access.Calls() {
-		if lists[c.Needs] == nil {
-			order = append(order, c.Needs)
-		}
-		lists[c.Needs] = append(lists[c.Needs], fmt.Sprintf("`%s %s`", c.Method, c.Path))
-	}
-	for _, s := range order {
-		if row := fmt.Sprintf("| %s | %s |", s, strings.Join(lists[s], ", ")); !strings.Contains(string(page), row+"\n") {
+	for _, of := range access.AllCalls() {
+		if row := fmt.Sprintf("| %s | `%s` |", of.Needs, strings.Join(of.Calls, "`, `")); !strings.Contains(string(page), row+"\n") {
 			t.Errorf("docs/api.md lacks the row\n%s", row)
 		}
 	}
