@@ -126,7 +126,7 @@ func (c *client) changeRules(cmd *cobra.Command, method, rules string, q wanted,
 	}
 	for i := range answers {
 		a, end := &answers[i], ""
-		if a.Until != nil {
+		if !a.Until.IsZero() {
 			end = " until " + a.Until.UTC().Format(time.RFC3339)
 		}
 		if a.Kept == "memory" && method == http.MethodPut {
@@ -313,7 +313,7 @@ func newOverrideList() *cobra.Command {
 
 // endText describes when an override ends.
 func endText(o *wire.Override) string {
-	if o.Until == nil {
+	if o.Until.IsZero() {
 		return "-"
 	}
 	return o.Until.UTC().Format(time.RFC3339)

@@ -205,11 +205,11 @@ type Override struct {
 	Key []string `json:"key"`
 	OverrideTerms
 	// Until is when it ends; left out for never.
-	Until *time.Time `json:"until,omitempty"`
-	Note  string     `json:"note,omitempty"`
+	Until time.Time `json:"until,omitzero"`
+	Note  string    `json:"note,omitempty"`
 	// By is the name that the operator gave without proof, and At the time of the call.
-	By string     `json:"by,omitempty"`
-	At *time.Time `json:"at,omitempty"`
+	By string    `json:"by,omitempty"`
+	At time.Time `json:"at,omitzero"`
 	// NotInForce is why the override does not apply, such as that its rule is gone.
 	NotInForce string `json:"not_in_force,omitempty"`
 }
@@ -238,11 +238,11 @@ type OverriddenRules struct {
 
 // OverrideChanged is the answer to a change of an override. Existed says whether the key had one before.
 type OverrideChanged struct {
-	Rule    string     `json:"rule"`
-	Key     []string   `json:"key"`
-	Existed bool       `json:"existed"`
-	Until   *time.Time `json:"until,omitempty"`
-	Kept    string     `json:"kept"`
+	Rule    string    `json:"rule"`
+	Key     []string  `json:"key"`
+	Existed bool      `json:"existed"`
+	Until   time.Time `json:"until,omitzero"`
+	Kept    string    `json:"kept"`
 }
 
 // OverridesChanged is the answer to a batch, in the order of the batch.

@@ -44,7 +44,7 @@ type Options struct {
 	// Hybrid returns the hybrid limits of a rule, up to most of their keys, and whether there are more keys. The
 	// keys with the most granted units come first. An empty rule means all rules. Default: there are no hybrid limits.
 	Hybrid func(rule string, most int) wire.Hybrid
-	// Overrides keeps the overrides that calls make. Default: none, and these calls are answered 501.
+	// Overrides keeps the overrides that calls make. Required.
 	Overrides Overrides
 	// BeforeChange is called before a call changes a key. After an error nothing is changed, and the call is answered
 	// 503 with the error, which names a remedy. Optional.
@@ -95,8 +95,8 @@ var _ http.Handler = (*API)(nil)
 
 // New returns an API.
 func New(o Options) (*API, error) {
-	if o.Decider == nil || o.Fingerprint == nil || o.Pressure == nil || o.DeniedKeys == nil {
-		return nil, errors.New("api: Decider, Fingerprint, Pressure and DeniedKeys are required")
+	if o.Decider == nil || o.Fingerprint == nil || o.Pressure == nil || o.DeniedKeys == nil || o.Overrides == nil {
+		return nil, errors.New("api: Decider, Fingerprint, Pressure, DeniedKeys and Overrides are required")
 	}
 	if o.Authorize == nil {
 		o.Authorize = func(*http.Request) error {

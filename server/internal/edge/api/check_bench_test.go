@@ -35,7 +35,7 @@ func BenchmarkCheck(b *testing.B) {
 	defer store.Close()
 	a, err := New(Options{
 		Decider: deciding(b, p, store), Fingerprint: func(sluice.Key) string { return "0123456789abcdef" },
-		DeniedKeys: func(context.Context, string, int) (none wire.Keys) { return none }, Pressure: func(string) float64 { return 0 },
+		DeniedKeys: func(context.Context, string, int) (none wire.Keys) { return none }, Pressure: func(string) float64 { return 0 }, Overrides: noOverrides{},
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -116,7 +116,7 @@ func FuzzBatches(f *testing.F) {
 	defer store.Close()
 	a, err := New(Options{
 		Decider: deciding(f, p, store), Fingerprint: func(sluice.Key) string { return "0" },
-		DeniedKeys: func(context.Context, string, int) (none wire.Keys) { return none }, Pressure: func(string) float64 { return 0 },
+		DeniedKeys: func(context.Context, string, int) (none wire.Keys) { return none }, Pressure: func(string) float64 { return 0 }, Overrides: noOverrides{},
 	})
 	if err != nil {
 		f.Fatal(err)

@@ -87,16 +87,12 @@ func (a *API) answerUsage(w http.ResponseWriter, r *http.Request, rule string, k
 
 // aheadOf returns the bound of a rule for units ahead.
 func (a *API) aheadOf(name string) (*policy.Ahead, *problem) {
-	switch r := a.o.Decider.Policy().Rule(name); {
-	case a.o.Overrides == nil:
-		return nil, &problem{Status: http.StatusNotImplemented, Title: "Not supported", Detail: "This server keeps no units ahead.", Remedy: "call a server that sluice serve runs"}
-	case r == nil || r.Ahead == nil:
-		return nil, &problem{
-			Status: http.StatusConflict, Title: "Not supported", Field: "rule", Detail: fmt.Sprintf("Rule %q names no bound for units ahead.", name),
-			Remedy: `give the rule one, such as ahead: {units: 1000, for: 24h}, set an override, or leave "ahead" out: then used units come back`,
-		}
-	default:
+	if r := a.o.Decider.Policy().Rule(name); r != nil && r.Ahead != nil {
 		return r.Ahead, nil
+	}
+	return nil, &problem{
+		Status: http.StatusConflict, Title: "Not supported", Field: "rule", Detail: fmt.Sprintf("Rule %q names no bound for units ahead.", name),
+		Remedy: `give the rule one, such as ahead: {units: 1000, for: 24h}, set an override, or leave "ahead" out: then used units come back`,
 	}
 }
 

@@ -75,24 +75,11 @@ func (m *moment) UnmarshalJSON(data []byte) error {
 func (a *API) Overrides() http.Handler { return a.handler(a.overrideCalls()) }
 
 func (a *API) overrideCalls() []route {
-	calls := []route{
+	return []route{
 		{method: http.MethodGet, serve: a.listOverrides},
-		{method: http.MethodPut, serve: a.changeOverrides(false), change: "override"},
-		{method: http.MethodDelete, serve: a.changeOverrides(true), change: "unset"},
+		{method: http.MethodPut, serve: a.idempotent(a.changeOverrides(false)), change: "override"},
+		{method: http.MethodDelete, serve: a.idempotent(a.changeOverrides(true)), change: "unset"},
 	}
-	for i := range calls {
-		serve := calls[i].serve
-		if calls[i].change != "" {
-			serve = a.idempotent(serve)
-		}
-		calls[i].serve = func(w http.ResponseWriter, r *http.Request) *problem {
-			if a.o.Overrides == nil {
-				return &problem{Status: http.StatusNotImplemented, Title: "Not supported", Detail: "This server keeps no overrides.", Remedy: "call a server that sluice serve runs"}
-			}
-			return serve(w, r)
-		}
-	}
-	return calls
 }
 
 // changeOverrides sets overrides, or removes them. One override is a batch of one.
@@ -122,7 +109,7 @@ func (a *API) changeOverrides(remove bool) func(http.ResponseWriter, *http.Reque
 				return p
 			}
 			o.By, o.At = printed(r.Header.Get("Sluice-Operator"), 128), now
-			answers[i] = wire.OverrideChanged{Rule: o.Rule, Key: key, Until: timeOf(o.Until), Kept: a.o.Overrides.KeptIn()}
+			answers[i] = wire.OverrideChanged{Rule: o.Rule, Key: key, Until: o.Until, Kept: a.o.Overrides.KeptIn()}
 			records[i] = Change{Action: "override", Status: http.StatusOK, Terms: o.Terms, Note: o.Note}
 			if a.of(&records[i], o.Rule, key); !o.Until.IsZero() {
 				records[i].For = o.Until.Sub(now)
@@ -172,25 +159,21 @@ func overridesOf(r *http.Request, remove bool) (texts []json.RawMessage, batch b
 	if p := readBody(r, b); p != nil {
 		return nil, false, p
 	}
-	seen, p := checkKeys(*b, append(fieldsOf(new(newOverride).fieldsOfChange(remove)), "overrides"))
-	switch {
-	case p != nil:
-		return nil, false, p
-	case !seen["overrides"]:
-		return []json.RawMessage{bytes.Clone(*b)}, false, nil
-	case len(seen) > 1:
-		return nil, false, invalid("overrides", `"overrides" is a batch, and there are fields of one override beside it.`, "give each override of the batch its own fields")
-	}
 	var body struct {
 		Overrides []json.RawMessage `json:"overrides"`
 	}
-	if p := decodeValue(*b, &body); p != nil {
-		return nil, false, p
+	seen, p := checkKeys(*b, append(fieldsOf(new(newOverride).fieldsOfChange(remove)), "overrides"))
+	if batch = seen["overrides"]; p != nil || !batch {
+		return []json.RawMessage{bytes.Clone(*b)}, false, p
 	}
-	if n := len(body.Overrides); n < 1 || n > mostOverrides {
-		return nil, false, invalid("overrides", fmt.Sprintf("The batch has %d overrides.", n), fmt.Sprintf("give 1 to %d in a call", mostOverrides))
+	switch p, n := decodeValue(*b, &body), len(body.Overrides); {
+	case len(seen) > 1:
+		return nil, true, invalid("overrides", `"overrides" is a batch, and there are fields of one override beside it.`, "give each override of the batch its own fields")
+	case p == nil && (n < 1 || n > mostOverrides):
+		return nil, true, invalid("overrides", fmt.Sprintf("The batch has %d overrides.", n), fmt.Sprintf("give 1 to %d in a call", mostOverrides))
+	default:
+		return body.Overrides, true, p
 	}
-	return body.Overrides, true, nil
 }
 
 // override reads what a caller wants, and returns the key as the caller gave it.
@@ -283,26 +266,12 @@ func termsProblem(err error) *problem {
 // printed returns a text without what cannot be printed in a line, and cut to some bytes.
 func printed(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
-		if !strconv.IsPrint(r) || r == '\ufffd' {
+		if !strconv.IsPrint(r) || r == utf8.RuneError {
 			return -1
 		}
 		return r
 	}, text)
-	if len(text) > most {
-		for !utf8.RuneStart(text[most]) {
-			most--
-		}
-		text = text[:most]
-	}
-	return text
-}
-
-// timeOf returns a time for JSON; nil for the zero time.
-func timeOf(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
 // listOverrides answers with the override of a key, a page of the overrides of a rule, or the rules that have overrides.
@@ -383,7 +352,7 @@ func pageAfter(from string) (after sluice.Key, p *problem) {
 func (a *API) wireOverride(o *wire.KeptOverride) wire.Override {
 	p := a.o.Decider.Policy()
 	x := wire.Override{
-		Rule: o.Rule, Key: listOf(p.KeyValues(o.Rule, o.Key)), Until: timeOf(o.Until), Note: o.Note, By: o.By, At: timeOf(o.At.UTC()),
+		Rule: o.Rule, Key: listOf(p.KeyValues(o.Rule, o.Key)), Until: o.Until.UTC(), Note: o.Note, By: o.By, At: o.At.UTC(),
 	}
 	_ = json.Unmarshal([]byte(o.Terms), &x.OverrideTerms) // terms of another version stay empty
 	if err := p.CheckTerms(o.Rule, o.Terms); err != nil {

@@ -54,6 +54,9 @@ func serve(t *testing.T, rules string, change func(*Options)) *service {
 	return s
 }
 
+// noOverrides are for tests that call none of them.
+type noOverrides struct{ Overrides }
+
 // unserved returns one whose calls need no network, so that it works with the clock of a synctest bubble.
 func unserved(t *testing.T, rules string, change func(*Options)) *service {
 	t.Helper()
@@ -63,6 +66,7 @@ func unserved(t *testing.T, rules string, change func(*Options)) *service {
 	}
 	o.DeniedKeys = func(context.Context, string, int) (none wire.Keys) { return none }
 	o.Pressure = func(rule string) float64 { return float64(len(rule)) / 4 }
+	o.Overrides = noOverrides{}
 	if change != nil {
 		change(&o)
 	}
