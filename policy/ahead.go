@@ -108,13 +108,17 @@ func coverable(l *sluice.Limit) bool { return l.TakesDebits() && !l.Params().Cou
 
 // checkAhead checks the bound of units ahead.
 func (c *compiler) checkAhead(r *rule) {
-	switch a := r.Ahead; {
-	case a == nil:
-	case a.Units < 1 || a.Units >= aheadCount:
+	a := r.Ahead
+	if a == nil {
+		return
+	}
+	if a.Units < 1 || a.Units >= aheadCount {
 		c.report("Ahead.Units", "", is(a.Units, fmt.Sprintf("give 1 to %d", int64(aheadCount-1))))
-	case a.For < time.Second || a.For > mostAheadFor:
+	}
+	if a.For < time.Second || a.For > mostAheadFor {
 		c.report("Ahead.For", "", is(a.For, "give 1s to 8784h, which is 366 days"))
-	case c.single || r.WhenLimited.Action.advisory() || roleOf(&r.Rule) == RoleQuota || r.debits() || !slices.ContainsFunc(r.Limits, coverable):
+	}
+	if c.single || r.WhenLimited.Action.advisory() || roleOf(&r.Rule) == RoleQuota || r.debits() || !slices.ContainsFunc(r.Limits, coverable) {
 		c.report("Ahead", "", fault{
 			"is given, and no limit of the rule refuses requests only because units are missing",
 			"leave it out: rules that degrade, mark or debit, quotas, leaky buckets, concurrency limits and limits that count denied requests have no units ahead",

@@ -168,6 +168,22 @@ func TestAllowancesComeBeforeBans(t *testing.T) {
 	}
 }
 
+// An allowance outlives the bound of its rule: a policy without it pays nothing, and a later one pays what was left.
+func TestAllowancesOutliveTheBound(t *testing.T) {
+	r := mayHaveAhead("r", perHour(1))
+	a := newAhead(t, r)
+	a.grant("r", "one", 3)
+	a.decide(1, true, false, 0)
+	a.decide(1, true, true, 2)
+	with := a.Policy
+	r.Key, r.Ahead = []policy.Part{policy.Header("X-Tenant")}, nil
+	a.Policy = mustPolicy(t, policy.Options{Rules: []policy.Rule{r}, Overrides: a.table, Terms: perDayTerms(1)})
+	a.decide(1, false, false, 0)
+	a.Policy = with
+	a.decide(2, true, true, 0)
+	a.decide(1, false, false, 0)
+}
+
 // An allowance comes before a wait. Without units in it, the request waits as always.
 func TestAllowancesComeBeforeWaits(t *testing.T) {
 	r := mayHaveAhead("r", sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerMinute(60), Burst: 1}))
