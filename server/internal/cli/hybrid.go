@@ -28,7 +28,7 @@ func newHybrid() *cobra.Command {
 			"servers that are, and the units of this server: not spent yet, and not reported to the store\n" +
 			"yet. Each server has its own grants, so call each of them.\n\n" + about,
 		Example: "  sluice hybrid\n  sluice hybrid per-tenant --most 10",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    mayHaveRule,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query := url.Values{"most": {strconv.Itoa(most)}}
 			if len(args) > 0 {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/server/internal/wire"
@@ -35,12 +36,37 @@ type keyedRule struct {
 	Key  []string `json:"key"`
 }
 
-// needsRule requires the name of a rule.
+// needsRule requires the name of a rule, and values that a call can have.
 func needsRule(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return fmt.Errorf("%s needs the name of a rule: %s", cmd.Name(), usageOf(cmd))
 	}
+	for _, text := range args {
+		if !utf8.ValidString(text) {
+			return fmt.Errorf("%q is not UTF-8, so no call can have it; write it as UTF-8", text)
+		}
+	}
 	return nil
+}
+
+// mayHaveRule allows the name of one rule.
+func mayHaveRule(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return fmt.Errorf("%s takes one rule, and %d arguments are given: %s", cmd.Name(), len(args), usageOf(cmd))
+	}
+	return nil
+}
+
+// span is what calls have for an end: the milliseconds of the flag for, and the text of the flag until.
+func span(cmd *cobra.Command, length time.Duration) (ms int64, until string, err error) {
+	f := cmd.Flags()
+	if ms = length.Milliseconds(); f.Changed("for") && ms < 1 {
+		return 0, "", fmt.Errorf("--for is %v; give a millisecond or more, such as 72h", length)
+	}
+	if until, err = f.GetString("until"); err == nil && until == "" && f.Changed("until") {
+		err = errors.New("--until is empty; give a value, or leave it out")
+	}
+	return ms, until, err
 }
 
 // usageOf returns a command with its arguments.
@@ -245,7 +271,7 @@ func newReset() *cobra.Command {
 
 func newGrant() *cobra.Command {
 	var c client
-	var note, until string
+	var note string
 	var length time.Duration
 	var ahead, unset bool
 	cmd := &cobra.Command{
@@ -267,6 +293,13 @@ func newGrant() *cobra.Command {
 			if len(args) < 2 {
 				return fmt.Errorf("grant needs the name of a rule and the units: %s", usageOf(cmd))
 			}
+			if err := needsRule(cmd, args); err != nil {
+				return err
+			}
+			ms, until, err := span(cmd, length)
+			if err != nil {
+				return err
+			}
 			last := len(args) - 1
 			units, err := strconv.ParseInt(args[last], 10, 64)
 			if err != nil {
@@ -280,7 +313,7 @@ func newGrant() *cobra.Command {
 				ForMS int64  `json:"for_ms,omitempty"`
 				Until string `json:"until,omitempty"`
 				Note  string `json:"note,omitempty"`
-			}{keyedRule{args[0], args[1:last]}, units, ahead, int64(length / time.Millisecond), until, note}
+			}{keyedRule{args[0], args[1:last]}, units, ahead, ms, until, note}
 			var p peeked
 			if err := c.call(cmd.Context(), http.MethodPost, "/v1/grant", q, &p); err != nil {
 				return err
@@ -303,7 +336,7 @@ func newGrant() *cobra.Command {
 	})
 	cmd.Flags().BoolVar(&ahead, "ahead", false, "give units ahead, not back")
 	cmd.Flags().Var((*duration)(&length), "for", "`TIME` until units ahead end, such as 12h (default: what the rule says)")
-	cmd.Flags().StringVar(&until, "until", "", "`TIME` at which units ahead end, such as 2030-01-31T18:00:00Z")
+	cmd.Flags().String("until", "", "`TIME` at which units ahead end, such as 2030-01-31T18:00:00Z")
 	cmd.Flags().BoolVar(&unset, "unset", false, "take back what the key has ahead")
 	cmd.Flags().StringVar(&note, "note", "", "`TEXT` for the audit log, such as why")
 	c.register(cmd)
@@ -317,6 +350,11 @@ var negative = regexp.MustCompile(`^unknown shorthand flag: '\d'`)
 func withdraw(cmd *cobra.Command, c *client, args []string) error {
 	if err := needsRule(cmd, args); err != nil {
 		return err
+	}
+	for _, name := range [...]string{"ahead", "for", "until", "note"} {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--unset takes back all that the key has ahead; leave --%s out", name)
+		}
 	}
 	q := keyedRule{args[0], args[1:]}
 	var p peeked
@@ -344,7 +382,7 @@ func newKeys() *cobra.Command {
 			"listed; sluice peek shows any key. A key whose values are not known here, or may not be shown, is\n" +
 			"listed as a digest in angle brackets, as in the log. The audit log notes who saw values.\n\n" + about,
 		Example: "  sluice keys login\n  sluice keys --limited",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    mayHaveRule,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query := url.Values{"most": {strconv.Itoa(most)}}
 			if len(args) > 0 {

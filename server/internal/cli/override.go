@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/sluicehq/sluice/server/internal/wire"
 	"github.com/spf13/cobra"
@@ -156,12 +157,13 @@ func newOverrideSet() *cobra.Command {
 		Args: needsRule,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			q := wanted{"key": args[1:]}
+			ms, _, err := span(cmd, length)
 			cmd.Flags().Visit(func(f *pflag.Flag) {
 				name, text := strings.ReplaceAll(f.Name, "-", "_"), f.Value.String()
 				switch known := slices.Contains(columnsOf(0), name); {
 				case err != nil:
 				case f.Name == "for":
-					q["for_ms"] = int64(length / time.Millisecond)
+					q["for_ms"] = ms
 				case known && text == "":
 					err = fmt.Errorf("--%s is empty; give a value, or leave it out", f.Name)
 				case known:
@@ -269,7 +271,7 @@ func newOverrideList() *cobra.Command {
 		Short:   "List the overrides of a rule, or the rules that have some",
 		Long:    "List the overrides of a rule in a running server. Without RULE, list the rules that have some.\n\n" + about,
 		Example: "  sluice override list tenants --prefix ac",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    mayHaveRule,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := cmd.OutOrStdout()
 			if len(args) == 0 {
@@ -398,6 +400,9 @@ func writeRow(w *csv.Writer, o *wire.Override) error {
 			return fmt.Errorf("the numbers of %s are not from Sluice: %w", keyText(o.Key), err)
 		}
 	}
+	if i := slices.IndexFunc(o.Key, func(part string) bool { return strings.Contains(part, "\r\n") }); i >= 0 {
+		return fmt.Errorf("the key %s has a line break that tables read in another way; remove its override, and set it by itself", keyText(o.Key))
+	}
 	row := slices.Clone(o.Key)
 	for _, name := range columnsOf(0) {
 		word := string(fields[name])
@@ -460,7 +465,7 @@ func newOverrideImport() *cobra.Command {
 // readOverrides reads a table: the JSON of its overrides, and the lines on which they are.
 func readOverrides(in io.Reader, rule string) (all []json.RawMessage, lines []int, err error) {
 	r := csv.NewReader(in)
-	r.Comment = '#'
+	places := map[string]int{} // the lines of keys
 	columns, err := r.Read()
 	if err != nil {
 		return nil, nil, fmt.Errorf("the first line cannot be read: %w; name the columns there, as in key,rate,until", err)
@@ -485,6 +490,9 @@ func readOverrides(in io.Reader, rule string) (all []json.RawMessage, lines []in
 		line, _ := r.FieldPos(0)
 		key, q := []string{}, wanted{"rule": rule}
 		for i, name := range columns {
+			if !utf8.ValidString(row[i]) {
+				return nil, nil, fmt.Errorf("line %d: %s: %q is not UTF-8; save the file as UTF-8", line, name, row[i])
+			}
 			if name == "key" {
 				key = append(key, row[i])
 			} else if err := q.set(name, row[i]); err != nil {
@@ -492,6 +500,10 @@ func readOverrides(in io.Reader, rule string) (all []json.RawMessage, lines []in
 			}
 		}
 		q["key"] = key
+		if first, found := places[strings.Join(key, "\xff")]; found {
+			return nil, nil, fmt.Errorf("line %d: the key is the key of line %d too; give each key once", line, first)
+		}
+		places[strings.Join(key, "\xff")] = line
 		text, err := json.Marshal(q)
 		if err != nil {
 			return nil, nil, fmt.Errorf("line %d: %w", line, err)

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -68,5 +69,47 @@ func TestImportsFitIntoCalls(t *testing.T) {
 	_, err := run(2501, "")
 	if want := file + `: the server answers 400: line 2502: "limit.rate" is wrong; the lines before line 2002 are set`; err == nil || err.Error() != want {
 		t.Errorf("the error of a wrong row is %v, want %s", err, want)
+	}
+}
+
+// A text that no call can have is an error, not the key of somebody else.
+func TestKeysOutsideUTF8AreErrors(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "latin.csv")
+	if err := os.WriteFile(file, []byte("key,rate\nM\xfcller,5/m\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"override", "import", "tenants", file},
+		{"override", "set", "tenants", "M\xfcller", "--rate", "5/m"},
+		{"override", "unset", "tenants", "M\xfcller"},
+		{"grant", "tenants", "M\xfcller", "5"},
+		{"grant", "tenants", "M\xfcller", "--unset"},
+		{"peek", "tenants", "M\xfcller"},
+		{"ban", "tenants", "M\xfcller", "--for", "1h"},
+	} {
+		called := false
+		s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called = true }))
+		root := newRoot()
+		root.SetArgs(append(args, "--server", s.URL))
+		root.SetOut(io.Discard)
+		err := root.ExecuteContext(t.Context())
+		s.Close()
+		if err == nil || !strings.Contains(err.Error(), `"M\xfcller" is not UTF-8`) || called {
+			t.Errorf("%q gives the error %v, and calls the server: %v; want an error about the text, and no call", args[:3], err, called)
+		}
+	}
+}
+
+// A table cannot hold a key that its reader would change.
+func TestExportsRefuseKeysThatTablesChange(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"overrides": [{"rule": "tenants", "key": ["a\r\nb"], "limit": {"rate": "5/m"}}]}`)
+	}))
+	defer s.Close()
+	root := newRoot()
+	root.SetArgs([]string{"override", "export", "tenants", "--server", s.URL})
+	root.SetOut(io.Discard)
+	if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), `the key "a\r\nb" has a line break`) {
+		t.Errorf("the export ends with the error %v; want one that names the key", err)
 	}
 }

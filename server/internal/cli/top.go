@@ -41,7 +41,7 @@ func newTop() *cobra.Command {
 			"the rule would do to a key: free it, or leave 5% of its denials. The audit log notes which keys are\n" +
 			"shown. The admin listener has the same as a page, at /ui/.\n\n" + about,
 		Example: "  sluice top\n  sluice top login --once\n  sluice top --json | jq .keys",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    mayHaveRule,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				t.view.rule = args[0]

@@ -228,7 +228,7 @@ func (q *ending) end(now time.Time) (end time.Time, p *problem) {
 	case !q.Until.After(now):
 		return end, invalid("until", fmt.Sprintf(`"until" is %s, which is over.`, q.Until.Format(time.RFC3339)), "give a time to come, or leave it out")
 	case q.Until.Sub(now) > maxBanMillis*time.Millisecond:
-		return end, invalid("until", `"until" is more than 100 years away.`, "leave it out: the override lasts until somebody removes it")
+		return end, invalid("until", `"until" is more than 100 years away.`, "give an earlier time, or leave it out")
 	default:
 		end = q.Until.Time
 	}
@@ -236,7 +236,11 @@ func (q *ending) end(now time.Time) (end time.Time, p *problem) {
 }
 
 func badNote(note string) *problem {
-	return invalid("note", fmt.Sprintf("The note has %d bytes, or characters that cannot be printed.", len(note)), fmt.Sprintf("give a text of one line, of %d bytes at most", mostNote))
+	remedy := fmt.Sprintf("give a text of one line, of %d bytes at most", mostNote)
+	if len(note) > mostNote {
+		return invalid("note", fmt.Sprintf("The note has %d bytes.", len(note)), remedy)
+	}
+	return invalid("note", "The note has characters that cannot be printed.", remedy)
 }
 
 // termsOf returns the terms in their shortest JSON, so that equal ones are equal texts.
