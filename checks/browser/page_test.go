@@ -52,6 +52,7 @@ func TestThePage(t *testing.T) {
 	b.until("the page shows whom the candidate frees", `/the candidate of per-user would [^;]*free [1-9]\d* of [1-9]\d* keys[;.]/.test(document.querySelector("#answer").textContent)`)
 	b.until("a key shows that the candidate frees it", `[...document.querySelectorAll('#keys tr[data-id^="per-user"]')].some((e) => e.cells[6].textContent.endsWith("the candidate frees it"))`)
 	b.until("a key shows that the candidate limits it", `[...document.querySelectorAll('#keys tr[data-id^="per-user"]')].some((e) => /the candidate denies \d+, not \d+$/.test(e.cells[6].textContent))`)
+	b.until("a key shows that only the candidate limits it", `[...document.querySelectorAll('#keys tr[data-id^="export"]')].some((e) => /^limited \(candidate\) by export\/candidate\/1only the candidate would deny these$/.test(e.cells[6].textContent) && e.cells[2].textContent !== "0")`)
 	b.shoot("masked.png", true)
 	if *picture != "" {
 		takePicture(t, b)
@@ -67,7 +68,9 @@ func TestThePage(t *testing.T) {
 	// The page counts keys as the API lists them.
 	var list struct {
 		Keys []struct {
-			Candidate *struct {
+			Rule, Role string
+			Denials    int
+			Candidate  *struct {
 				WouldDeny int `json:"would_deny"`
 			}
 		}
@@ -85,6 +88,15 @@ func TestThePage(t *testing.T) {
 	}
 	want := fmt.Sprintf("would free %d of %d keys", freed, compared)
 	b.until("the page shows, as the API, that the candidate "+want, fmt.Sprintf(`document.querySelector('#rules tr[data-id="per-user"]').cells[1].textContent.endsWith(%q)`, want))
+
+	// The key that only a candidate denies has as many denials there as in the API, and as its candidate in the metrics.
+	if err := json.Unmarshal([]byte(process.Get(t, s.URLs["admin"]+"/v1/keys?rule=export")), &list); err != nil {
+		t.Fatal(err)
+	}
+	if n := numbers[`sluice_candidate_decisions_total{outcome="denied",rule="export"}`]; len(list.Keys) != 1 || list.Keys[0].Role != "candidate" || fmt.Sprint(list.Keys[0].Denials) != n {
+		t.Errorf("the candidate of export denied %s requests, and the keys are %+v", n, list.Keys)
+	}
+	b.until("the page has the count of the API", fmt.Sprintf(`document.querySelector('#keys tr[data-id^="export"]').cells[2].textContent.replaceAll(",", "") === "%d"`, list.Keys[0].Denials))
 
 	b.run(chromedp.Click(chromedp.CSS("#reveal")))
 	b.until("a hostile key is shown as text", fmt.Sprintf(`[...document.querySelectorAll("#keys .key")].some((e) => e.textContent === %q)`, hostile))

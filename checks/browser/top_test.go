@@ -70,7 +70,7 @@ func TestTopInATerminal(t *testing.T) {
 	shows("all rules again", has("export  "))
 	run("send-keys", "k")
 	shows("keys", has("203.0.113.7", `"<script>`))
-	shows("what the candidate would do to keys", has("CANDIDATE", "freed", "(candidate frees"))
+	shows("what the candidate would do to keys", has("CANDIDATE", "newly", "freed", "(candidate frees"))
 	if err := busy.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

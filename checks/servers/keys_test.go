@@ -17,7 +17,8 @@ import (
 
 // listedKey is a key of the answer of /v1/keys, and listedKeys the answer.
 type listedKey struct {
-	Rule, Plan string
+	Rule, Role string
+	Plan       string
 	Key        []string
 	Digest     string
 	Denials    uint64
@@ -73,6 +74,7 @@ trusted_proxies: 127.0.0.1
 rules:
   - {name: tenants, match: {path: /t}, key: client_ip, limit: {algorithm: token_bucket, rate: 1/d}}
   - {name: users, match: {path: /u}, key: client_ip, limit: {algorithm: fixed_window, rate: 2/d}, candidate: {algorithm: fixed_window, rate: 4/d}}
+  - {name: files, match: {path: /f}, key: client_ip, limit: {algorithm: fixed_window, rate: 9/d}, candidate: {algorithm: fixed_window, rate: 2/d}}
 `
 	first, second, third := serve(t, policy), serve(t, policy), serve(t, policy)
 	for range 3 {
@@ -101,6 +103,22 @@ rules:
 		i := slices.IndexFunc(l.Rules, func(r liveRule) bool { return r.Rule == "users" })
 		return i >= 0 && l.Rules[i].Compared == 2 && l.Rules[i].Freed == 1
 	})
+	// What only a candidate denies is counted by all servers too.
+	for range 3 {
+		second.mustCheck("/f", "192.0.2.9")
+		third.mustCheck("/f", "192.0.2.9")
+	}
+	process.Eventually(t, "the key that a candidate would newly limit", func() bool {
+		l, _ = first.keys("?rule=files")
+		live := first.live("?servers=all&rule=files")
+		return l.values() == "files[192.0.2.9]×4" && len(live.Keys) == 1 && live.Keys[0].Denials == 4
+	})
+	if k := l.Keys[0]; k.Role != "candidate" || k.Candidate != nil || k.Now == nil || !k.Now.Allowed || k.Now.Remaining != 3 {
+		t.Errorf("the key that a candidate would newly limit is %+v, with %+v now; want 3 units left", k, k.Now)
+	}
+	if l, text := first.keys("?rule=files&limited=true"); len(l.Keys) > 0 {
+		t.Errorf("a key that only a candidate denies is listed as limited: %s", text)
+	}
 	// A key that its plan limits has the numbers of the plan.
 	for range 4 {
 		if status, text := second.request("api", http.MethodPost, "/v1/check", `{"path": "/t", "client_ip": "192.0.2.3", "claims": {"plan": "gold"}}`); status != http.StatusOK {

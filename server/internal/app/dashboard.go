@@ -23,6 +23,7 @@ import (
 const (
 	mostLiveRules = fleet.MostRules
 	mostLiveKeys  = 20
+	mostNewlyKeys = 10
 	mostHeavyKeys = 10
 	mostLiveBans  = 50
 )
@@ -77,12 +78,12 @@ func (a *App) live(ctx context.Context, rule string) *wire.Live {
 		l.NotReady = err.Error()
 	}
 	l.Rules, l.MoreRules = a.liveRules(p)
-	l.Keys, l.MoreKeys = e.decisions.DeniedKeys(p, rule, mostLiveKeys, false)
+	l.Keys, l.MoreKeys = e.decisions.MostDenied(p, rule, mostLiveKeys, mostNewlyKeys)
 	for i := range l.Keys {
 		l.Keys[i].Now = e.api.LeftNow(ctx, &l.Keys[i])
 		l.Keys[i].Key = nil
 	}
-	denied, allowed := e.decisions.Summarize(p, rule, fleet.MostKeys)
+	denied, _, allowed := e.decisions.Summarize(p, rule, fleet.MostKeys)
 	fleet.CountFreed(l.Rules, denied.Keys)
 	l.Heavy, l.Sampled = observe.HeavyKeys(allowed.Keys, mostHeavyKeys), observe.Sampled
 	l.Bans, l.MoreBans = a.liveBans(ctx, rule)
@@ -139,8 +140,8 @@ func (a *App) keyOf(ctx context.Context, rule, digest string) []string {
 	e := &a.engine
 	p := e.decider.Policy()
 	const all = 1 << 20
-	keys, _ := e.decisions.DeniedKeys(p, rule, all, false)
-	_, allowed := e.decisions.Summarize(p, rule, fleet.MostKeys)
+	keys, _ := e.decisions.DeniedKeys(p, rule, all)
+	_, _, allowed := e.decisions.Summarize(p, rule, fleet.MostKeys)
 	for _, k := range slices.Concat(keys, allowed.Keys) {
 		if k.Digest == digest {
 			return k.Key

@@ -66,8 +66,11 @@ func TestTheDashboardIsTheMetrics(t *testing.T) {
 	if got := l.Rules[2].Totals[len(l.Figures)-1]; got != 1 {
 		t.Errorf("the candidate denied %d requests", got)
 	}
-	if len(l.Keys) != 2 || l.Keys[0].Rule != "login" || l.Keys[0].Denials != 3 || l.Keys[0].Now.Allowed || l.Keys[0].Key != nil || l.Keys[0].Digest == "" {
+	if len(l.Keys) != 3 || l.Keys[0].Rule != "login" || l.Keys[0].Denials != 3 || l.Keys[0].Now.Allowed || l.Keys[0].Key != nil || l.Keys[0].Digest == "" {
 		t.Errorf("the keys are %+v", l.Keys)
+	}
+	if k := l.Keys[2]; k.Rule != "tried" || k.Role != "candidate" || k.Denials != 1 || k.Key != nil || !k.Now.Allowed {
+		t.Errorf("the key that only a candidate denies is %+v, want 1 denial after all others", k)
 	}
 	if l := r.live("?rule=quiet"); len(l.Keys) != 1 || l.Keys[0].Role != "shadow" {
 		t.Errorf("the keys of a rule are %+v", l.Keys)
@@ -144,12 +147,29 @@ rules:
 	if x := l.Rules[0]; x.Compared != 3 || x.Freed != 1 || len(l.Keys) != 4 {
 		t.Errorf("the rule is %+v, and has %d keys; want 1 of 3 keys freed, and 4 keys", x, len(l.Keys))
 	}
-	write(strings.Replace(policy, "rate: 5/d", "rate: 6/d", 1))
-	if err := r.Reload(); err != nil {
-		t.Fatal(err)
+	reload := func(rate string) {
+		write(strings.Replace(policy, "rate: 5/d", "rate: "+rate, 1))
+		if err := r.Reload(); err != nil {
+			t.Fatal(err)
+		}
 	}
+	reload("6/d")
 	if got := listed(); got != "" {
 		t.Errorf("a new candidate that decided nothing denies %s", got)
+	}
+	// A stricter candidate would newly limit a key, until it is gone.
+	for _, step := range []struct {
+		rate string
+		want int
+	}{{"1/d", 1}, {"6/d", 0}} {
+		reload(step.rate)
+		for range 2 * step.want {
+			r.send(API, http.MethodPost, "/v1/check", `{"path":"/tried","client_ip":"192.0.2.6"}`)
+		}
+		_, text := r.send(Admin, http.MethodGet, "/v1/keys", "")
+		if n := strings.Count(text, `"key":["192.0.2.6"]`); n != step.want || strings.Count(text, `"role":"candidate"`) != n || strings.Count(text, `"denials":1`) < n {
+			t.Errorf("with a candidate of %s, the list has %d keys that only it denies, want %d: %s", step.rate, n, step.want, text)
+		}
 	}
 }
 

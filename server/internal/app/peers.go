@@ -90,7 +90,7 @@ func (a *App) shared(ctx context.Context, rule string) *fleet.Part {
 		}
 	}
 	room := mostValues
-	for _, k := range slices.Concat(s.Tables[fleet.Denied].Keys, s.Tables[fleet.Allowed].Keys) {
+	for _, k := range slices.Concat(s.Tables[fleet.Denied].Keys, s.Tables[fleet.Newly].Keys, s.Tables[fleet.Allowed].Keys) {
 		id := listed(k.Rule, k.Digest)
 		for _, v := range s.Values[id] {
 			room -= len(v)
@@ -107,8 +107,8 @@ func (a *App) shared(ctx context.Context, rule string) *fleet.Part {
 // counted returns the keys that this server counted, and their values.
 func (a *App) counted(rule string) *fleet.Part {
 	c := &fleet.Part{Values: map[string][]string{}}
-	denied, allowed := a.engine.decisions.Summarize(a.engine.decider.Policy(), rule, fleet.MostKeys)
-	for kind, s := range [...]observe.Summary{fleet.Denied: denied, fleet.Allowed: allowed} {
+	denied, newly, allowed := a.engine.decisions.Summarize(a.engine.decider.Policy(), rule, fleet.MostKeys)
+	for kind, s := range [...]observe.Summary{fleet.Denied: denied, fleet.Newly: newly, fleet.Allowed: allowed} {
 		t := &c.Tables[kind]
 		t.Missed = s.Missed
 		for _, k := range s.Keys {
@@ -181,14 +181,14 @@ func (a *App) keyOfPeers(ctx context.Context, rule, digest string) []string {
 	return nil
 }
 
-// deniedKeys returns the keys that the servers of the store denied lately, the latest denial first.
+// deniedKeys returns the keys that the servers of the store denied lately, or only candidates, the latest denial first.
 func (a *App) deniedKeys(ctx context.Context, rule string, most int) (list wire.Keys) {
 	others, err := a.wait(ctx, queryLive, rule)
 	if err != nil {
 		list.Missing = []string{"other servers"}
 	}
 	if len(others) == 0 {
-		list.Keys, list.More = a.engine.decisions.DeniedKeys(a.engine.decider.Policy(), rule, most, true)
+		list.Keys, list.More = a.engine.decisions.DeniedKeys(a.engine.decider.Policy(), rule, most)
 		return list
 	}
 	parts, values := []*fleet.Part{a.counted(rule)}, map[string][]string{}
@@ -202,7 +202,7 @@ func (a *App) deniedKeys(ctx context.Context, rule string, most int) (list wire.
 		}
 	}
 	maps.Copy(values, parts[0].Values)
-	list.Keys = fleet.Keys(parts, fleet.Denied)
+	list.Keys = append(fleet.Keys(parts, fleet.Denied), fleet.Keys(parts, fleet.Newly)...)
 	slices.SortStableFunc(list.Keys, func(x, y wire.DeniedKey) int { return cmp.Compare(x.LastMS, y.LastMS) })
 	if list.More = len(list.Keys) > most; list.More {
 		list.Keys = list.Keys[:most]
@@ -268,6 +268,8 @@ func (a *App) merge(ctx context.Context, rule string, l *wire.Live, others []*fl
 	if l.MoreKeys = len(l.Keys) > mostLiveKeys; l.MoreKeys {
 		l.Keys = l.Keys[:mostLiveKeys]
 	}
+	newly := fleet.Keys(all, fleet.Newly)
+	l.Keys = append(l.Keys, newly[:min(len(newly), mostNewlyKeys)]...)
 	for i := range l.Keys {
 		k := &l.Keys[i]
 		if k.Key = own.Values[listed(k.Rule, k.Digest)]; k.Key != nil {

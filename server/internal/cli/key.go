@@ -379,8 +379,9 @@ func newKeys() *cobra.Command {
 			"For each rule, a server counts the 512 keys that it denies most, in this half hour and the one\n" +
 			"before. With more keys, a number of denials can be too high, by the number after ±. If servers\n" +
 			"share a store, each gives its 200 keys with the most denials. Keys that were never denied are not\n" +
-			"listed; sluice peek shows any key. A key whose values are not known here, or may not be shown, is\n" +
-			"listed as a digest in angle brackets, as in the log. The audit log notes who saw values.\n\n" + about,
+			"listed; sluice peek shows any key. (shadow) and (candidate) mark keys that only a rule in shadow,\n" +
+			"or the candidate of a rule, would have denied. A key whose values are not known here, or may not be\n" +
+			"shown, is listed as a digest in angle brackets, as in the log. The audit log notes who saw values.\n\n" + about,
 		Example: "  sluice keys login\n  sluice keys --limited",
 		Args:    mayHaveRule,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -38,8 +38,8 @@ func newTop() *cobra.Command {
 			"  q          quit                   p   pause\n\n" +
 			"Without a terminal, or with --once, print one second and exit. The numbers are of all servers that\n" +
 			"share the Redis of the server, or of the server only with --this. CANDIDATE is what the candidate of\n" +
-			"the rule would do to a key: free it, or leave 5% of its denials. The audit log notes which keys are\n" +
-			"shown. The admin listener has the same as a page, at /ui/.\n\n" + about,
+			"the rule would do to a key: free it, leave 5% of its denials, or newly limit it. The audit log notes\n" +
+			"which keys are shown. The admin listener has the same as a page, at /ui/.\n\n" + about,
 		Example: "  sluice top\n  sluice top login --once\n  sluice top --json | jq .keys",
 		Args:    mayHaveRule,
 		RunE: func(cmd *cobra.Command, args []string) error {

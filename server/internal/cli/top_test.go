@@ -53,6 +53,7 @@ func busy(frames int) *topView {
 				{Rule: "search", Digest: "00000000000000cc", Role: "shadow", Reason: "limited", Denials: 5 * n, FirstMS: 90_000},
 				{Rule: "per-user", Digest: "00000000000000dd", Role: "enforced", Reason: "limited", Denials: 7, FirstMS: 9000, Candidate: &wire.Trial{Compared: 7}},
 				{Rule: "per-user", Digest: "00000000000000ee", Role: "enforced", Reason: "limited", Denials: 7, FirstMS: 9000, Candidate: &wire.Trial{Compared: 7, WouldDeny: 8}},
+				{Rule: "per-user", Digest: "00000000000000ee", Role: "candidate", Reason: "limited", Denials: 2 * n, Error: 1, FirstMS: 5000},
 			},
 		}
 		f.Rules[4].Totals = make([]uint64, 4)

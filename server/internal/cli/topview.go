@@ -69,6 +69,9 @@ const (
 // keyID identifies a key of a rule.
 func keyID(rule, digest string) string { return rule + "\x00" + digest }
 
+// countID names the count of a key. A key has two if the rule denied some requests, and only its candidate denied others.
+func countID(k *wire.DeniedKey) string { return keyID(k.Rule, k.Digest) + k.Role }
+
 // add adds a frame.
 func (v *topView) add(l *wire.Live) error {
 	if len(v.frames) > 0 && (v.last().StartedMS != l.StartedMS || v.last().Counted != l.Counted) {
@@ -88,7 +91,7 @@ func (v *topView) add(l *wire.Live) error {
 		f.counts["units "+r.Rule] = r.Units
 	}
 	for i := range l.Keys {
-		f.counts[keyID(l.Keys[i].Rule, l.Keys[i].Digest)] = l.Keys[i].Denials
+		f.counts[countID(&l.Keys[i])] = l.Keys[i].Denials
 	}
 	v.frames = append(v.frames[max(0, len(v.frames)+1-topFrames):], f)
 	return nil
@@ -405,15 +408,15 @@ func (v *topView) keyLines(width int) []topLine {
 		return []topLine{{"no key was denied in this half hour", faint}}
 	}
 	key, rule, why, left, candidate := 16, min(20, max(12, width-68)), 9, 9, 0
-	if slices.ContainsFunc(keys, func(k wire.DeniedKey) bool { return k.Candidate != nil }) {
+	if slices.ContainsFunc(keys, func(k wire.DeniedKey) bool { return k.Candidate != nil || k.Role == "candidate" }) {
 		candidate = 9
 	}
 	if width >= 100+candidate {
-		key, why, left = min(40, width-64-rule-candidate), 16, 13
+		key, why, left = min(40, width-67-rule-candidate), 19, 13
 	} else if candidate > 0 {
 		why = 0 // the column of the candidate is there instead
 	}
-	now := func(k *wire.DeniedKey) float64 { return v.per(keyID(k.Rule, k.Digest)) }
+	now := func(k *wire.DeniedKey) float64 { return v.per(countID(k)) }
 	return table([]topColumn[wire.DeniedKey]{
 		{"KEY", -key, func(k *wire.DeniedKey) string { return v.key(k.Rule, k.Digest) }},
 		{"RULE", -rule, func(k *wire.DeniedKey) string { return printable(k.Rule) }},
@@ -423,6 +426,8 @@ func (v *topView) keyLines(width int) []topLine {
 		{"WHY", -why, reason},
 		{"CANDIDATE", -candidate, func(k *wire.DeniedKey) string {
 			switch t := k.Candidate; {
+			case k.Role == "candidate":
+				return "newly"
 			case t == nil:
 				return "-"
 			case t.WouldDeny == 0:

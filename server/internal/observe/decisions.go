@@ -146,30 +146,37 @@ func (d *Decisions) HistoryOf(rule, span string) *wire.History {
 	return h
 }
 
-// DeniedKeys returns the keys of a rule that were denied lately, up to most of them, and whether there are more, in the form of
-// the API: the latest denial first, or the key that was denied most. The policy is the one in force.
-func (d *Decisions) DeniedKeys(p *policy.Policy, rule string, most int, latest bool) ([]wire.DeniedKey, bool) {
-	list := d.denied.Most
-	if latest {
-		list = d.denied.Latest
-	}
-	keys, more := list(rule, most)
-	return deniedKeys(keys, p), more
+// DeniedKeys returns the keys of a rule that were denied lately, or that only its candidate would have denied: up to most of both, and
+// whether there are more, in the form of the API. The latest denial comes first. The policy is the one in force.
+func (d *Decisions) DeniedKeys(p *policy.Policy, rule string, most int) ([]wire.DeniedKey, bool) {
+	keys, more := d.denied.Latest(rule, most)
+	newly, moreNewly := d.denied.Newly.Latest(rule, most)
+	listed := deniedKeys(append(keys, newly...), p)
+	slices.SortStableFunc(listed, func(a, b wire.DeniedKey) int { return cmp.Compare(a.LastMS, b.LastMS) })
+	return listed[:min(most, len(listed))], more || moreNewly || len(listed) > most
 }
 
-// Summary has the keys of a rule with the most denials, or with the most requests of the sample of allowed ones; and for each rule the
-// most that another key may have.
+// MostDenied returns the keys of a rule that are denied most, up to most of them, and whether there are more. After them come the keys that
+// only its candidate would have denied, up to newly of them.
+func (d *Decisions) MostDenied(p *policy.Policy, rule string, most, newly int) ([]wire.DeniedKey, bool) {
+	keys, more := d.denied.Most(rule, most)
+	tried, _ := d.denied.Newly.Most(rule, newly)
+	return deniedKeys(append(keys, tried...), p), more
+}
+
+// Summary has the keys of a rule with the most denials, with the most requests that only its candidate would have denied, or with the most
+// requests of the sample of allowed ones; and for each rule the most that another key may have.
 type Summary struct {
 	Keys   []wire.DeniedKey
 	Missed map[string]uint64
 }
 
-// Summarize returns up to most keys of a rule that were denied most, and that were allowed most.
-func (d *Decisions) Summarize(p *policy.Policy, rule string, most int) (denied, allowed Summary) {
+// Summarize returns up to most keys of a rule that were denied most, that only its candidate would have denied, and that were allowed most.
+func (d *Decisions) Summarize(p *policy.Policy, rule string, most int) (denied, newly, allowed Summary) {
 	summarize := func(keys []live.DeniedKey, missed map[string]uint64) Summary {
 		return Summary{deniedKeys(keys, p), missed}
 	}
-	return summarize(d.denied.Summary(rule, most)), summarize(d.allowed.Summary(rule, most))
+	return summarize(d.denied.Summary(rule, most)), summarize(d.denied.Newly.Summary(rule, most)), summarize(d.allowed.Summary(rule, most))
 }
 
 // HeavyKeys estimates the requests of keys of the sample, and returns up to most of them, the heaviest first. Keys that are in the sample
@@ -190,13 +197,21 @@ func HeavyKeys(keys []wire.DeniedKey, most int) []wire.HeavyKey {
 // Sampled is how many allowed requests the sample has one of.
 const Sampled = live.Sampled
 
-// deniedKeys returns keys as the API has them.
+// deniedKeys returns keys as the API has them. What a candidate would have denied is left out if it is not in force any more.
 func deniedKeys(keys []live.DeniedKey, p *policy.Policy) []wire.DeniedKey {
-	listed, now := make([]wire.DeniedKey, len(keys)), time.Now()
+	listed, now := []wire.DeniedKey{}, time.Now()
 	for i := range keys {
-		listed[i] = deniedKey(&keys[i], p, now)
+		if k := &keys[i]; k.Role != policy.RoleCandidate || tries(p, k) {
+			listed = append(listed, deniedKey(k, p, now))
+		}
 	}
 	return listed
+}
+
+// tries reports whether the candidate that a key was compared with is in force.
+func tries(p *policy.Policy, k *live.DeniedKey) bool {
+	r := p.Rule(k.Rule)
+	return r != nil && slices.Equal(r.Candidate, k.Candidate)
 }
 
 // deniedKey returns a key that was denied as the API has it.
@@ -206,7 +221,7 @@ func deniedKey(k *live.DeniedKey, p *policy.Policy, now time.Time) wire.DeniedKe
 		Reason: k.Reason.String(), Plan: k.Plan, Denials: k.Denials, Error: k.Error,
 		FirstMS: max(0, now.Sub(k.First).Milliseconds()), LastMS: max(0, now.Sub(k.Last).Milliseconds()),
 	}
-	if r := p.Rule(k.Rule); r != nil && k.Compared > 0 && slices.Equal(r.Candidate, k.Candidate) {
+	if k.Compared > 0 && tries(p, k) {
 		listed.Candidate = &wire.Trial{Compared: k.Compared, WouldDeny: k.WouldDeny}
 	}
 	return listed

@@ -14,7 +14,8 @@ import (
 	"github.com/sluicehq/sluice/server/internal/observe/tracing"
 )
 
-// BenchmarkObserve measures what counting a verdict costs: of an allowed request, of a denied one, and of one that a candidate allows.
+// BenchmarkObserve measures what counting a verdict costs: of an allowed request and of a denied one, each also with a candidate that decides
+// the same or otherwise.
 func BenchmarkObserve(b *testing.B) {
 	log, access, traces := telemetry.Default(), accesslog.Default(), tracing.Default()
 	log.Sample = 0
@@ -30,23 +31,33 @@ func BenchmarkObserve(b *testing.B) {
 	m.SetRules([]*policy.Rule{rule})
 	observe := d.At("proxy")
 	candidate := []*sluice.Limit{sluice.MustLimit("rule/candidate/1", sluice.TokenBucket{Rate: sluice.PerMinute(9)})}
-	for name, allowed := range map[string]bool{"allowed": true, "denied": false, "denied, with a candidate": false} {
+	for _, x := range []struct {
+		name           string
+		allowed, tried bool
+		candidate      bool // allows
+	}{
+		{"allowed", true, false, false},
+		{"allowed, and by a candidate", true, true, true},
+		{"allowed, and not by a candidate", true, true, false},
+		{"denied", false, false, false},
+		{"denied, and not by a candidate", false, true, true},
+	} {
 		v := &policy.Verdict{Rule: rule, Results: []policy.LimitResult{{
 			Rule:     rule,
 			Request:  sluice.Request{Limit: sluice.MustLimit("rule", sluice.TokenBucket{Rate: sluice.PerMinute(5)}), Key: sluice.StringKey("192.0.2.1"), Cost: 1},
-			Decision: sluice.Decision{Allowed: allowed},
+			Decision: sluice.Decision{Allowed: x.allowed},
 		}}}
-		if !allowed {
+		if !x.allowed {
 			v.Action = policy.Deny
 		}
-		if name == "denied, with a candidate" {
+		if x.tried {
 			tried := *rule
 			tried.Candidate = candidate
 			v.Rule, v.Results[0].Rule = &tried, &tried
 			v.Results = append(v.Results, v.Results[0])
-			v.Results[1].Role, v.Results[1].Decision.Allowed = policy.RoleCandidate, true
+			v.Results[1].Role, v.Results[1].Decision.Allowed = policy.RoleCandidate, x.candidate
 		}
-		b.Run(name, func(b *testing.B) {
+		b.Run(x.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				observe(nil, v, time.Microsecond)

@@ -55,7 +55,8 @@ type DeniedKey struct {
 	Key []string `json:"key,omitzero"`
 	// Digest is the fingerprint of the key, as in the log.
 	Digest string `json:"digest"`
-	// Limit, Role, Reason and Plan describe the last denial. Plan is the plan that the request named, if its numbers counted.
+	// Limit, Role, Reason and Plan describe the last denial. Role is candidate if only the candidate of the rule would have denied these
+	// requests. Plan is the plan that the request named, if its numbers counted.
 	Limit  string `json:"limit"`
 	Role   string `json:"role"`
 	Reason string `json:"reason"`

@@ -34,6 +34,7 @@ type Kind int
 // The kinds of tables.
 const (
 	Denied  Kind = iota // denials
+	Newly               // requests that only the candidate of the rule would have denied
 	Allowed             // requests of the sample of allowed ones
 	kinds
 )

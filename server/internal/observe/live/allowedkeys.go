@@ -17,9 +17,7 @@ type AllowedKeys struct{ *DeniedKeys }
 
 // NewAllowedKeys returns an empty AllowedKeys.
 func NewAllowedKeys(fingerprint func(sluice.Key) string) *AllowedKeys {
-	keys := NewDeniedKeys(fingerprint)
-	keys.most = mostAllowed
-	return &AllowedKeys{keys}
+	return &AllowedKeys{newKeys(fingerprint, mostAllowed)}
 }
 
 // Observe counts the keys of a verdict, if it allows the request and the request is in the sample.

@@ -28,6 +28,9 @@ const (
 // DeniedKeys counts the keys that this server denied most, for each rule, in this half hour and the one before. It is safe for
 // concurrent use.
 type DeniedKeys struct {
+	// Newly counts the requests that only a candidate would have denied, by key, in the same way. It is nil in other counts than denials.
+	Newly *DeniedKeys
+
 	fingerprint func(sluice.Key) string
 	now         func() time.Time
 	most        int // counters of a rule in a window
@@ -40,9 +43,10 @@ type DeniedKeys struct {
 // denying has the counters of a rule.
 type denying struct {
 	mu         sync.Mutex
-	began      time.Time // of the window
-	last       time.Time // denial
-	now, early counters  // of this window and the one before
+	began      time.Time       // of the window
+	last       time.Time       // denial
+	now, early counters        // of this window and the one before
+	candidate  []*sluice.Limit // that was counted, in Newly
 }
 
 // DeniedKey is a key of a rule that was denied.
@@ -67,28 +71,42 @@ type DeniedKey struct {
 
 // NewDeniedKeys returns an empty DeniedKeys.
 func NewDeniedKeys(fingerprint func(sluice.Key) string) *DeniedKeys {
-	d := &DeniedKeys{fingerprint: fingerprint, now: time.Now, most: mostCounters}
+	d := newKeys(fingerprint, mostCounters)
+	d.Newly = newKeys(fingerprint, mostCounters)
+	return d
+}
+
+// newKeys returns empty counts, with so many counters for a rule in a window.
+func newKeys(fingerprint func(sluice.Key) string, most int) *DeniedKeys {
+	d := &DeniedKeys{fingerprint: fingerprint, now: time.Now, most: most}
 	d.rules.Store(&map[string]*denying{})
 	return d
 }
 
-// Observe counts the keys that the limits of a verdict denied. Rules in shadow and advisory rules count too, with their Role.
+// Observe counts the keys that the limits of a verdict denied, or only a candidate. Rules in shadow and advisory rules count too, with their
+// Role.
 func (d *DeniedKeys) Observe(v *policy.Verdict) {
 	if v.Err != nil {
 		return
 	}
 	for i := range v.Results {
 		if m := &v.Results[i]; !m.Decision.Allowed && m.Listed == policy.NotListed {
-			d.add(m, trialOf(v.Results, i))
+			t := trialOf(v.Results, i)
+			if candidate := m.Role == policy.RoleCandidate; !candidate || t.WouldDeny > 0 {
+				d.add(m, t)
+				if candidate {
+					d.Newly.add(m, t)
+				}
+			}
 		}
 	}
 }
 
-// add counts a denial of a key. A denial by a candidate counts only for a key that has a counter.
+// add counts a denial of a key. A denial by a candidate counts only in Newly, and in the trial of a key that has a counter.
 func (d *DeniedKeys) add(m *policy.LimitResult, t Trial) {
-	now, candidate := d.now(), m.Role == policy.RoleCandidate
+	now, candidate := d.now(), m.Role == policy.RoleCandidate && d.Newly != nil
 	r := (*d.rules.Load())[m.Rule.Name]
-	if candidate && (r == nil || t.WouldDeny == 0) {
+	if candidate && r == nil {
 		return
 	}
 	if r == nil {
@@ -110,6 +128,9 @@ func (d *DeniedKeys) add(m *policy.LimitResult, t Trial) {
 			k.add(t)
 		}
 		return
+	}
+	if d.Newly == nil && !slices.Equal(r.candidate, t.Candidate) { // a reload changed the candidate
+		r.now, r.early, r.candidate = counters{most: d.most}, counters{most: d.most}, t.Candidate
 	}
 	r.last = now
 	k := r.now.count(id, now)

@@ -6,17 +6,25 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
 )
 
 // TestDenialsAreBracketed compares the counters with exact counts, for many streams of denials: each exact count is between
-// Denials-Error and Denials; each key with more than one of 512 denials of a window is listed; and no denial is lost.
+// Denials-Error and Denials; each key with more than one of 512 denials of a window is listed; and no denial is lost. The same holds for
+// requests that only a candidate denies, and they do not count as denials.
 func TestDenialsAreBracketed(t *testing.T) {
+	rule := &policy.Rule{Name: "rule", Candidate: []*sluice.Limit{sluice.MustLimit("rule/candidate/1", sluice.TokenBucket{Rate: sluice.PerMinute(9)})}}
 	for seed := range uint64(8) {
+		tried := seed%2 == 1
 		r := rand.New(rand.NewPCG(seed, 28))
 		now := time.Unix(1e9, 0)
 		began := now // of the window
 		d := clocked(&now)
+		counts := d
+		if tried {
+			counts = d.Newly
+		}
 		zipf := rand.NewZipf(r, 1+r.Float64(), 1, uint64(1+r.IntN(20_000)))
 		pause := time.Duration(r.Int64N(int64(time.Second)))
 		var exact [2]map[string]uint64 // of the window before, and of this one
@@ -32,12 +40,18 @@ func TestDenialsAreBracketed(t *testing.T) {
 			if now.Sub(began) >= window {
 				exact[0], exact[1], began = exact[1], map[string]uint64{}, began.Add(window)
 			}
-			d.Observe(deny("rule", policy.RoleEnforced, key))
+			v := deny("rule", policy.RoleEnforced, key)
+			if tried {
+				v = deny("rule", policy.RoleEnforced, key, key)
+				v.Action, v.Results[0].Decision.Allowed, v.Results[1].Role = policy.Allow, true, policy.RoleCandidate
+				v.Results[0].Rule, v.Results[1].Rule = rule, rule
+			}
+			d.Observe(v)
 			exact[1][key]++
 			if i%1500 != 1499 {
 				continue
 			}
-			keys, more := d.Most("rule", 1<<20)
+			keys, more := counts.Most("rule", 1<<20)
 			if more {
 				t.Fatal("a list without a bound lacks keys")
 			}
@@ -49,7 +63,7 @@ func TestDenialsAreBracketed(t *testing.T) {
 					t.Fatalf("seed %d, after %d denials: key %s has %d denials, and %d with error %d are listed", seed, i+1, name, n, k.Denials, k.Error)
 				}
 			}
-			for w, counted := range []*counters{&(*d.rules.Load())["rule"].early, &(*d.rules.Load())["rule"].now} {
+			for w, counted := range []*counters{&(*counts.rules.Load())["rule"].early, &(*counts.rules.Load())["rule"].now} {
 				var all, sum uint64
 				for _, n := range exact[w] {
 					all += n
@@ -66,6 +80,9 @@ func TestDenialsAreBracketed(t *testing.T) {
 					}
 				}
 			}
+		}
+		if keys, _ := d.Most("rule", 1); tried && len(keys) > 0 {
+			t.Errorf("seed %d: a request that only a candidate denies counts as a denial: %+v", seed, keys)
 		}
 	}
 }

@@ -29,6 +29,7 @@ func deny(rule string, role policy.Role, keys ...string) *policy.Verdict {
 func clocked(now *time.Time) *DeniedKeys {
 	d := NewDeniedKeys(func(k sluice.Key) string { return fmt.Sprintf("%016x", len(k.Text())) })
 	d.now = func() time.Time { return *now }
+	d.Newly.now = d.now
 	return d
 }
 

@@ -11,7 +11,8 @@ import (
 )
 
 // TestTrialsEqualTheirOracle compares what is counted about candidates with sums over the same verdicts, for rules with up to two limits and two
-// candidates beside other rules: also after the window has turned, and after the candidate has changed.
+// candidates beside other rules: also after the window has turned, and after the candidate has changed. So are the requests that only the
+// candidate denies.
 func TestTrialsEqualTheirOracle(t *testing.T) {
 	type tried struct {
 		key       string
@@ -24,6 +25,8 @@ func TestTrialsEqualTheirOracle(t *testing.T) {
 		d := clocked(&now)
 		var rule *policy.Rule
 		denied, want := map[string]bool{}, map[tried]Trial{}
+		var last *sluice.Limit // of the last candidate that was the only one to deny a request
+		newly := map[string]uint64{}
 		for i := range 300 {
 			if i%100 == 0 { // a reload with another candidate, or with none
 				rule = &policy.Rule{Name: "r"}
@@ -79,6 +82,21 @@ func TestTrialsEqualTheirOracle(t *testing.T) {
 				sum.WouldDeny++
 			}
 			want[id] = sum
+			if would && !refused {
+				if last != rule.Candidate[0] {
+					last, newly = rule.Candidate[0], map[string]uint64{}
+				}
+				newly[key]++
+			}
+		}
+		tries, _ := d.Newly.Most("r", 100)
+		if len(tries) != len(newly) {
+			t.Errorf("seed %d: only the candidate denies %d keys, want %d", seed, len(tries), len(newly))
+		}
+		for _, k := range tries {
+			if n := newly[k.Key.Text()]; k.Denials != n || k.Error != 0 || k.Candidate[0] != last || k.Role != policy.RoleCandidate {
+				t.Errorf("seed %d: only the candidate denies %d requests of key %s, want %d: %+v", seed, k.Denials, k.Key.Text(), n, k)
+			}
 		}
 		keys, _ := d.Most("r", 100)
 		if len(keys) != len(denied) {

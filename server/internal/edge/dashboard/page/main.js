@@ -2,7 +2,7 @@
 import * as chart from "./chart.js";
 import { listen as listenToOverrides } from "./override.js";
 import * as server from "./server.js";
-import { renderExplained, renderFrame, renderLegend, renderWords } from "./view.js";
+import { idOf, renderExplained, renderFrame, renderLegend, renderWords } from "./view.js";
 import { $, clock, make, set } from "./words.js";
 
 const ranges = { "15m": { name: "15 min", minutes: 15, span: "hour" }, "1h": { name: "1 h", minutes: 60, span: "hour" }, "24h": { name: "24 h", minutes: 1440, span: "day" } };
@@ -73,7 +73,7 @@ function receive(frame) {
   if (before && (before.started_ms !== frame.started_ms || before.counted !== frame.counted)) state.frames = [];
   seen = Date.now();
   state.frame = frame;
-  state.frames.push({ at: frame.at_ms, units: new Map(frame.rules.map((r) => [r.rule, r.units])), totals: new Map(frame.rules.map((r) => [r.rule, r.totals])), denials: new Map(frame.keys.map((k) => [k.rule + "\0" + k.digest, k.denials])) });
+  state.frames.push({ at: frame.at_ms, units: new Map(frame.rules.map((r) => [r.rule, r.units])), totals: new Map(frame.rules.map((r) => [r.rule, r.totals])), denials: new Map(frame.keys.map((k) => [idOf(k), k.denials])) });
   if (state.frames.length > 61) state.frames.shift();
   trouble(failed);
   if (!state.words || state.words.policy !== frame.policy) refreshWords();

@@ -23,7 +23,8 @@ const demand = (totals, figures) => totals && totals.reduce((a, n, i) => figures
 const freed = (r) => `${number(r.freed || 0)} of ${number(r.compared)} ${r.compared === 1 ? "key" : "keys"}`;
 
 // trial tells what the candidate of its rule would do to a key.
-function trial(c) {
+function trial({ role, candidate: c }) {
+  if (role === "candidate") return "only the candidate would deny these";
   if (!c) return "";
   if (!c.would_deny) return "the candidate frees it";
   return c.would_deny < c.compared ? `the candidate denies ${number(c.would_deny)}, not ${number(c.compared)}` : "limited by the candidate too";
@@ -145,7 +146,7 @@ function renderRules(f, rules) {
   set($("more-rules"), f.more_rules ? `${number(f.more_rules)} more rules have fewer denials.` : "");
 }
 
-const idOf = (k) => k.rule + "\0" + k.digest;
+export const idOf = (k) => k.rule + "\0" + k.digest + (k.role === "candidate" ? "\0newly" : "");
 const keyRate = (k) => per((s) => s.denials.get(idOf(k)));
 
 // keyCell shows a key by its fingerprint, until an operator wants to see it.
@@ -199,7 +200,7 @@ function renderKeys(f) {
     set(since, ago(k.first_ms));
     set(last, ago(k.last_ms));
     set(why.firstElementChild, k.reason.replaceAll("-", " ") + (k.role !== "enforced" ? ` (${k.role})` : "") + (k.limit !== k.rule ? " by " + k.limit : ""));
-    set(why.lastElementChild, [n?.from === "call" || n?.from === "file" ? "under an override" : k.plan && "under plan " + k.plan, trial(k.candidate)].filter(Boolean).join("; "));
+    set(why.lastElementChild, [n?.from === "call" || n?.from === "file" ? "under an override" : k.plan && "under plan " + k.plan, trial(k)].filter(Boolean).join("; "));
     set(left, n ? `${number(n.remaining)} of ${number(n.capacity)}` : "–");
     set(passes, !n ? "–" : n.allowed ? "now" : n.retry_after_ms === undefined ? "never" : "in " + time(n.retry_after_ms));
     acts.firstElementChild.hidden = n?.reason !== "banned";
