@@ -231,6 +231,7 @@ func TestErrorsNameTheFieldAndTheRemedy(t *testing.T) {
 		`{"header": {}}`:                       {"header", `"headers"`},
 		`{"path": "/", "path": "/b"}`:          {"path", "once"},
 		`{"path": 7}`:                          {"path", "a text"},
+		"{\"path\": \"/\xff\"}":                {"", "UTF-8"},
 		`{"path": "login"}`:                    {"path", "/users/7"},
 		`{"path": "/a?b=c"}`:                   {"path", `"query"`},
 		`{"cost": "2"}`:                        {"cost", "whole number"},

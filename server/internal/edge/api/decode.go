@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // decode reads a request's body into v, a pointer to a struct. It accepts no unknown field, no field twice,
@@ -118,6 +119,9 @@ func acceptable(r *http.Request) *problem {
 // checkKeys checks the names of a JSON object's fields. encoding/json would accept them in any case, and more
 // than once. It returns the names.
 func checkKeys(body []byte, known []string) (map[string]bool, *problem) {
+	if !utf8.Valid(body) { // encoding/json would replace what is not
+		return nil, invalid("", "The body is not UTF-8.", "send JSON in UTF-8")
+	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	switch first, err := d.Token(); {
 	case errors.Is(err, io.EOF):
@@ -173,7 +177,7 @@ func suggest(name string, known []string) string {
 }
 
 // embedded removes the names of Go's embedded structs from the name of a field.
-var embedded = strings.NewReplacer("keyOfRule.", "", "OverrideTerms.", "")
+var embedded = strings.NewReplacer("keyOfRule.", "", "OverrideTerms.", "", "ending.", "")
 
 // explainJSON returns the problem of a body that is not JSON, or not the expected JSON.
 func explainJSON(err error) *problem {

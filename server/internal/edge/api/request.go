@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,11 +57,14 @@ func (t *texts) UnmarshalJSON(data []byte) error {
 		*t = texts{one}
 		return nil
 	}
-	var all []string
-	if json.Unmarshal(data, &all) != nil {
+	var all []*string
+	if json.Unmarshal(data, &all) != nil || slices.Contains(all, nil) {
 		return invalid("key", `"key" is not a text and not a list of texts.`, `give the values of the rule's key in their order, such as ["192.0.2.1"]`)
 	}
-	*t = all
+	*t = make(texts, len(all))
+	for i, text := range all {
+		(*t)[i] = *text
+	}
 	return nil
 }
 
