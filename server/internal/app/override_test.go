@@ -212,3 +212,19 @@ func TestOverridesLast(t *testing.T) {
 		}
 	}
 }
+
+// A name of a call belongs to its method: an unset is not answered with the answer of a set, nor the reverse.
+func TestNamesOfCallsBelongToTheirMethods(t *testing.T) {
+	r := start(t, parse(t, free+overridable), nil)
+	const body = `{"overrides": [{"rule": "tenants", "key": ["acme"], "deny": true}]}`
+	const gone = `{"rule": "tenants", "key": ["acme"]}`
+	for i, c := range []struct {
+		method, body string
+		status, left int
+	}{{"PUT", body, 200, 1}, {"DELETE", gone, 200, 0}, {"PUT", body, 200, 0}, {"PUT", gone, 422, 0}, {"DELETE", body, 422, 0}} {
+		res, text := r.send(Admin, c.method, "/v1/overrides", c.body, "Content-Type", "application/json", "Idempotency-Key", "one")
+		if n := r.engine.overrides.Len(); res.StatusCode != c.status || n != c.left {
+			t.Errorf("call %d, %s %s, is answered %d %s, and %d overrides are left; want %d and %d", i, c.method, c.body, res.StatusCode, text, n, c.status, c.left)
+		}
+	}
+}

@@ -195,7 +195,7 @@ func (k *keptAnswer) Write(p []byte) (int, error) {
 // replayKey returns the key of a call: callers with other tokens or certificates, and other calls, have other keys.
 func replayKey(r *http.Request, key string) digest {
 	h := sha256.New()
-	for _, part := range []string{r.URL.Path, r.URL.RawQuery, r.Header.Get("Authorization"), certificate(r), key} {
+	for _, part := range []string{r.Method, r.URL.Path, r.URL.RawQuery, r.Header.Get("Authorization"), certificate(r), key} {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	return digest(h.Sum(nil))
