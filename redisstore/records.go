@@ -144,7 +144,7 @@ func (r *Records) RecordsSince(ctx context.Context, m RecordMark, most int) (pag
 	if m.epoch == "" {
 		m.epoch = "-"
 	}
-	reply, err := r.store.run(ctx, recordsSinceScript, []string{r.stem + "meta", r.stem + "log"}, []string{m.epoch, strconv.FormatInt(m.last, 10), strconv.Itoa(most)})
+	reply, err := r.store.run(ctx, recordsSinceScript, []string{r.stem + "meta", r.stem + "log"}, []string{m.epoch, strconv.FormatInt(m.last, 10), strconv.Itoa(most), strconv.FormatInt(m.began, 10)})
 	if err != nil {
 		return page, err
 	}

@@ -224,8 +224,13 @@ var ofServers = []mutation{
 	},
 	{
 		"all overrides are read again after a loss of data", "redisstore/scripts/records_since.lua",
-		"from < floor or from > last)", "from < floor)",
+		" < floor or from > last)", " < floor)",
 		"checks/decisions TestRecordsAreReadAgainAfterALoss",
+	},
+	{
+		"records are read although the log has dropped some", "redisstore/scripts/records_since.lua",
+		"math.max(from, tonumber(ARGV[4]))", "from",
+		"checks/decisions TestRecordsAreReadPastEndedOnes",
 	},
 	{
 		"records are read although some have ended", "redisstore/records.go",

@@ -2,6 +2,7 @@ package overrides
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"log/slog"
 	"time"
@@ -111,22 +112,21 @@ func (s *shared) since(ctx context.Context, m redisstore.RecordMark) (redisstore
 	return s.RecordsSince(ctx, m, page)
 }
 
+// errLost is the error of a read during which data were lost.
+var errLost = errors.New("overrides: the store has lost records while they were read")
+
 // all reads all records into another table, which then replaces the table in force.
 func (s *shared) all(ctx context.Context, b *Book) error {
 	table, mark := policy.NewOverrideTable(), redisstore.RecordMark{}
-	for again := true; again; {
-		again = false
-		for p, err := range s.pages(ctx, mark) {
-			switch {
-			case err != nil:
-				return err
-			case p.Again: // the data were lost meanwhile
-				table, mark, again = policy.NewOverrideTable(), redisstore.RecordMark{}, true
-			default:
-				b.apply(table, p.Records, time.Now())
-				mark = p.Next
-			}
+	for p, err := range s.pages(ctx, mark) {
+		switch {
+		case err != nil:
+			return err
+		case p.Again:
+			return errLost // the next read begins again: not at once, because it may get no further
 		}
+		b.apply(table, p.Records, time.Now())
+		mark = p.Next
 	}
 	b.Table.Replace(table)
 	s.mark = mark
