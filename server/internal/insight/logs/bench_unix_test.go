@@ -46,10 +46,10 @@ func BenchmarkCombined(b *testing.B) {
 		if err != nil {
 			b.Fatalf("the log is not opened: %v", err)
 		}
-		var rec Record
+		var rs Records
 		read := 0
-		for r.Next(&rec) {
-			read++
+		for r.Next(&rs, 2048) {
+			read += len(rs.All)
 		}
 		if r.Err() != nil || read != n {
 			b.Fatalf("%d of %d records are read: %v", read, n, r.Err())

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
-	"unsafe"
 )
 
 // kind is what a field of a line has.
@@ -65,11 +64,10 @@ type field struct {
 // state is what the lines of a file have in common.
 type state struct {
 	stamps
-	escapes  byte   // what escapes a byte in a text: a backslash, a percent sign, or 0 for nothing
-	requests byte   // the same in request lines
-	escaped  bool   // the line has a byte of escapes
-	ends     bool   // times are when requests ended
-	room     []byte // has texts without escapes, for one record
+	escapes  byte // what escapes a byte in a text: a backslash, a percent sign, or 0 for nothing
+	requests byte // the same in request lines
+	escaped  bool // the line has a byte of escapes
+	ends     bool // times are when requests ended
 }
 
 func (s *state) exact() time.Duration { return s.blur }
@@ -306,12 +304,12 @@ func withoutDefaultPort(text string) string {
 	return strings.TrimSuffix(text, ":443")
 }
 
-// plain returns a text without escapes. It is valid until the next record.
+// plain returns a text without escapes.
 func (s *state) plain(text string) string {
 	if !s.escaped {
 		return text
 	}
-	return s.without(s.escapes, text)
+	return unescape(text, s.escapes)
 }
 
 // requested returns a part of a request line without escapes.
@@ -319,26 +317,16 @@ func (s *state) requested(text string) string {
 	if s.requests == s.escapes {
 		return s.plain(text)
 	}
-	return s.without(s.requests, text)
+	return unescape(text, s.requests)
 }
 
-func (s *state) without(escape byte, text string) string {
+// unescape resolves what servers write for quotes, control characters and bytes beyond ASCII: \xHH,
+// \uHHHH and \", or %HH, or #HH.
+func unescape(text string, escape byte) string {
 	if escape == 0 || strings.IndexByte(text, escape) < 0 {
 		return text
 	}
-	from := len(s.room)
-	s.room = unescape(s.room, text, escape)
-	return s.kept(from, len(s.room))
-}
-
-// kept returns a part of the room.
-func (s *state) kept(from, to int) string {
-	return unsafe.String(unsafe.SliceData(s.room[from:to]), to-from) //nolint:gosec // the room is used again for the next record
-}
-
-// unescape appends a text and resolves what servers write for quotes, control characters and bytes beyond ASCII: \xHH,
-// \uHHHH and \", or %HH, or #HH.
-func unescape(b []byte, text string, escape byte) []byte {
+	b := make([]byte, 0, len(text))
 	for i := 0; i < len(text); i++ {
 		c := text[i]
 		if c != escape || i+1 == len(text) {
@@ -375,5 +363,5 @@ func unescape(b []byte, text string, escape byte) []byte {
 		}
 		i += digits
 	}
-	return b
+	return string(b)
 }

@@ -224,7 +224,7 @@ func fromTemplate(b *builder, text string, _ []string) (*format, error) {
 func (r *Reader) choose() error {
 	var first []string
 	for _, s := range r.files {
-		if first = s.sample(); len(first) > 0 {
+		if first = s.sample; len(first) > 0 {
 			break
 		}
 	}
@@ -273,7 +273,7 @@ func (r *Reader) choose() error {
 	r.layout = r.format.layout
 	r.layout.Blur = time.Second
 	for _, s := range r.files {
-		r.try(r.format, s.sample())
+		r.try(r.format, s.sample)
 	}
 	return nil
 }

@@ -17,9 +17,8 @@ func readable(t *testing.T, format, text string, wanted ...Name) {
 		return
 	}
 	defer r.Close()
-	var rec Record
 	last, n := int64(unknownTime), int64(0)
-	for r.Next(&rec) {
+	for rec := range requests(r) {
 		if n++; rec.At < last {
 			t.Errorf("the record of line %d is at %d, before the one at %d", rec.Line, rec.At, last)
 		}

@@ -58,7 +58,7 @@ func (m *member) set(rec *Record, v gjson.Result, s *state) (why string) {
 		}
 		for _, f := range found.fields {
 			if several && f.kind == value {
-				rec.Values[f.index] = s.join(v)
+				rec.Values[f.index] = join(v)
 			} else if why = f.set(rec, textOf(first), s); why != "" {
 				break
 			}
@@ -75,14 +75,13 @@ func textOf(v gjson.Result) string {
 	return v.Str
 }
 
-// join returns the texts of an array, with Separator between them. It is valid until the next record.
-func (s *state) join(v gjson.Result) string {
-	from := len(s.room)
-	v.ForEach(func(_, v gjson.Result) bool {
-		s.room = append(append(s.room, textOf(v)...), Separator...)
-		return true
-	})
-	return s.kept(from, len(s.room)-len(Separator))
+// join returns the texts of an array, with Separator between them.
+func join(v gjson.Result) string {
+	var texts []string
+	for _, v := range v.Array() {
+		texts = append(texts, textOf(v))
+	}
+	return strings.Join(texts, Separator)
 }
 
 func (o *object) when(line string, rec *Record) (why string) {
@@ -101,7 +100,6 @@ func (o *object) parse(line string, rec *Record) (why string) {
 	if !isJSON(line) {
 		return otherLine
 	}
-	o.room = o.room[:0]
 	return o.others.set(rec, gjson.Parse(line), &o.state)
 }
 

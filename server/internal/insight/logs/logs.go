@@ -14,8 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// Record is one request, as a line of a log has it. Its texts and Values are valid until the next call of Next, because
-// the reader uses their memory again: clone what you keep.
+// Record is one request, as a line of a log has it. The reader uses the memory of its texts again: clone what you keep.
 type Record struct {
 	At       int64    // when the request began, in microseconds of Unix time
 	Duration int64    // how long it took, in microseconds; -1 if the log does not say
@@ -30,6 +29,12 @@ type Record struct {
 	Verdict  Verdict  // what Sluice or limit_req of nginx decided; zero in the logs of other servers
 	File     int32    // index of the file in Options.Files
 	Line     int32    // number of the line in the file, from 1
+}
+
+// Records are requests that follow each other. They are valid until they are read again; the zero value has none.
+type Records struct {
+	All  []Record
+	lent []*chunk // has their texts
 }
 
 // Missing is the value of a header, or of another name, that a request did not have. No value contains it.
@@ -142,8 +147,6 @@ type Reader struct {
 	stats    Stats
 	err      error
 	chunks   chunks
-	lent     *chunk   // has the texts of the last record
-	values   []string // Record.Values of the last record
 	scratch  Record
 	finished bool
 }
@@ -189,14 +192,8 @@ func (r *Reader) open() error {
 			return err
 		}
 		r.stats.Total += s.size
-		if !s.fill() && s.err != nil {
-			return s.err
-		}
-		if i >= mostOpen && s.regular {
-			// Enough of its text remains to find its format and its first request.
-			if err := s.pause(); err != nil {
-				return err
-			}
+		if err := s.look(); err != nil {
+			return err
 		}
 	}
 	if err := r.choose(); err != nil {
@@ -204,10 +201,7 @@ func (r *Reader) open() error {
 	}
 	for _, s := range r.files {
 		s.parser = r.format.parser()
-		s.newest = r.first(s)
-		if s.paused {
-			s.forget()
-		}
+		s.newest, s.sample = r.first(s), nil
 	}
 	return r.turn()
 }
@@ -215,7 +209,7 @@ func (r *Reader) open() error {
 // first returns the time of the first request in the text of a file. A file without one is read first.
 func (r *Reader) first(s *source) int64 {
 	parser, rec := r.format.parser(), &Record{}
-	for _, line := range s.sample() {
+	for _, line := range s.sample {
 		if r.reset(rec); parser.when(line, rec) == "" {
 			return rec.At
 		}
@@ -249,22 +243,20 @@ func (r *Reader) Close() error {
 	return err
 }
 
-// Next gives the next request. It returns false at the end, and after an error, which Err returns. No request begins
-// before the one before it.
-func (r *Reader) Next(rec *Record) bool {
-	if r.lent != nil {
-		r.chunks.release(r.lent)
-		r.lent = nil
+// Next reads the next requests, at most so many. No request begins before the one before it. It returns false if there is none: at
+// the end, and after an error, which Err returns.
+func (r *Reader) Next(rs *Records, most int) bool {
+	for _, c := range rs.lent {
+		r.chunks.release(c)
 	}
-	for {
+	rs.lent, rs.All = rs.lent[:0], slices.Grow(rs.All[:0], most)
+	for len(rs.All) < most {
 		if e := r.order.pop(); e != nil {
-			if r.give(e, rec) {
-				return true
-			}
+			r.give(e, rs)
 			continue
 		}
 		if r.err != nil || r.finished && r.order.empty() {
-			return false
+			break
 		}
 		if !r.finished {
 			r.step()
@@ -273,25 +265,28 @@ func (r *Reader) Next(rec *Record) bool {
 			r.order.release(math.MaxInt64)
 		}
 	}
+	return len(rs.All) > 0
 }
 
-// give parses a line whose time has come. It returns false if the line is not a request.
-func (r *Reader) give(e *entry, rec *Record) bool {
+// give parses a line whose time has come, and adds its request, if it is one.
+func (r *Reader) give(e *entry, rs *Records) {
 	c := r.chunks.all[e.chunk]
 	line := c.line(e.start, e.size)
+	rs.All = rs.All[:len(rs.All)+1]
+	rec := &rs.All[len(rs.All)-1]
 	r.reset(rec)
 	rec.At, rec.File, rec.Line = e.at, e.file, e.line
 	why := requestOf(c.source.parser, line, rec)
 	if why == "" {
-		r.lent = c
-		return true
+		rs.lent = append(rs.lent, c)
+		return
 	}
+	rs.All = rs.All[:len(rs.All)-1]
 	r.skip(c.source, e.line, line, why)
 	r.chunks.release(c)
 	if r.err != nil {
 		r.order, r.finished = order{}, true
 	}
-	return false
 }
 
 // step reads lines of the current file, until records can leave or another file must be read.
@@ -302,7 +297,9 @@ func (r *Reader) step() {
 		if !ok {
 			r.err = s.err
 			r.read += s.read
-			s.forget()
+			if s.chunk != nil {
+				r.chunks.release(s.chunk)
+			}
 			if err := s.close(); err != nil && r.err == nil {
 				r.err = err
 			}
@@ -312,9 +309,8 @@ func (r *Reader) step() {
 			}
 			return
 		}
-		line, why := s.cut, tooLong
-		if line == "" {
-			line = s.chunk.line(start, n)
+		line, why := s.chunk.line(start, n), tooLong
+		if !s.cut {
 			rec.Duration = -1
 			why = s.parser.when(line, rec)
 		}
@@ -364,7 +360,7 @@ func (r *Reader) turn() error {
 		}
 	}
 	r.order.release(r.current.newest)
-	if r.current.paused {
+	if r.current.file == nil && r.current.stdin == nil {
 		return r.current.open()
 	}
 	return nil
@@ -390,13 +386,9 @@ func (r *Reader) skip(s *source, number int32, line, why string) {
 
 // reset makes a record of which nothing is known.
 func (r *Reader) reset(rec *Record) {
-	n := len(r.layout.Names)
-	if len(r.values) < n {
-		r.values = make([]string, n)
-	}
-	*rec = Record{Duration: -1, Sent: -1, Received: -1, Values: r.values[:n:n]}
-	for i := range rec.Values {
-		rec.Values[i] = Missing
+	*rec = Record{Duration: -1, Sent: -1, Received: -1, Values: rec.Values[:0]}
+	for range r.layout.Names {
+		rec.Values = append(rec.Values, Missing)
 	}
 }
 

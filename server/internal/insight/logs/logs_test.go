@@ -4,6 +4,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -37,8 +38,7 @@ func read(tb testing.TB, o Options) ([]Record, *Reader) {
 	}
 	tb.Cleanup(func() { _ = r.Close() })
 	var all []Record
-	var rec Record
-	for r.Next(&rec) {
+	for rec := range requests(r) {
 		if n := len(all); n > 0 && rec.At < all[n-1].At {
 			tb.Fatalf("the record of line %d begins at %d, before the one at %d", rec.Line, rec.At, all[n-1].At)
 		}
@@ -48,6 +48,19 @@ func read(tb testing.TB, o Options) ([]Record, *Reader) {
 		tb.Fatal(r.Err())
 	}
 	return all, r
+}
+
+// requests returns the records of a reader.
+func requests(r *Reader) iter.Seq[Record] {
+	return func(yield func(Record) bool) {
+		for rs := (Records{}); r.Next(&rs, 7); {
+			for i := range rs.All {
+				if !yield(rs.All[i]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // utc makes UTC the local time, which times without a zone have.
@@ -207,8 +220,7 @@ func TestBadLines(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var rec Record
-		for r.Next(&rec) {
+		for range requests(r) {
 			continue
 		}
 		if r.Err() == nil || !strings.Contains(r.Err().Error(), "-:2: ") {
@@ -283,7 +295,8 @@ func TestCutCompressedFilesAreErrors(t *testing.T) {
 		for _, n := range []int{4, 9, 100, len(text) / 2, len(text) - 1} {
 			r, err := Open(Options{Files: []string{write(t, "cut", text[:n])}, Format: "combined"})
 			if err == nil {
-				for rec := (Record{}); r.Next(&rec); {
+				for range requests(r) {
+					continue
 				}
 				err = errors.Join(r.Err(), r.Close())
 			}

@@ -16,6 +16,9 @@ import (
 // mostOpen is how many files are open from the beginning. Further ones are opened when their time comes.
 const mostOpen = 16
 
+// sampled is how much of a file shows its format and its first request.
+const sampled = 32 << 10
+
 // source is a file of a log.
 type source struct {
 	name    string
@@ -23,22 +26,22 @@ type source struct {
 	stdin   io.Reader // instead of a file
 	size    int64
 	regular bool // it can be opened again
-	paused  bool // it is closed until its time comes
 
-	file *os.File
+	file *os.File // nil while it is closed
 	zstd *zstd.Decoder
-	in   io.Reader // what it is without compression
-	read int64     // bytes of the file, before they are decompressed
+	in   *bufio.Reader // what it is without compression; nil at its end
+	read int64         // bytes of the file, before they are decompressed
 	err  error
+
+	sample []string // the first lines
 
 	chunks *chunks
 	chunk  *chunk
 	at     uint32 // where the next line begins in the chunk
 	end    uint32 // where complete lines end
 	filled uint32 // how much of the chunk is read
+	cut    bool   // the chunk has only the beginning of a line that is too long
 	line   int32  // the number of the last line
-	long   string // the beginning of the next line, if it is too long
-	cut    string // the same of the last line
 
 	parser parser
 	newest int64 // the latest beginning of a request up to here
@@ -46,7 +49,6 @@ type source struct {
 
 // open opens the file, and finds its compression.
 func (s *source) open() error {
-	s.paused = false
 	raw := s.stdin
 	if raw == nil {
 		f, err := os.Open(s.name)
@@ -58,24 +60,43 @@ func (s *source) open() error {
 			s.size, s.regular = info.Size(), true
 		}
 	}
-	in := bufio.NewReaderSize(counted{raw, &s.read}, 64<<10)
-	magic, _ := in.Peek(4) // an error comes again from the reader
+	s.read = 0
+	s.in = bufio.NewReaderSize(counted{raw, &s.read}, 64<<10)
+	magic, _ := s.in.Peek(4) // an error comes again from the reader
+	var text io.Reader
 	var err error
 	switch {
 	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
-		var z *gzip.Reader
-		z, err = gzip.NewReader(in)
-		s.in = unpacked{z}
+		text, err = gzip.NewReader(s.in)
 	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		s.zstd, err = zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(64<<20))
-		s.in = unpacked{s.zstd}
+		s.zstd, err = zstd.NewReader(s.in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(64<<20))
+		text = s.zstd
 	default:
-		s.in = in
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("logs: %s: %w", s.name, whole(err))
 	}
+	s.in = bufio.NewReaderSize(unpacked{text}, sampled)
 	return nil
+}
+
+// look puts the first lines into the sample. They are read again. A file whose time has not come is closed if there are many.
+func (s *source) look() error {
+	text, err := s.in.Peek(sampled)
+	switch {
+	case err == nil:
+		text = text[:bytes.LastIndexByte(text, '\n')+1]
+	case err != io.EOF:
+		return fmt.Errorf("logs: %s: %w", s.name, err)
+	}
+	for line := range strings.Lines(string(text)) {
+		s.sample = append(s.sample, strings.TrimRight(line, "\r\n"))
+	}
+	if s.index < mostOpen || !s.regular {
+		return nil
+	}
+	return s.close()
 }
 
 // whole names the end of a compressed file that comes too early, which is not the end of the log.
@@ -120,34 +141,12 @@ func (s *source) close() error {
 	return f.Close()
 }
 
-// pause closes a file whose first chunk was read. Its beginning remains until it is known when the file is needed.
-func (s *source) pause() error {
-	if s.paused = true; s.chunk != nil {
-		text := s.chunk.buffer[:min(s.end, 16<<10)]
-		small := &chunk{buffer: bytes.Clone(text[:bytes.LastIndexByte(text, '\n')+1])}
-		s.chunks.release(s.chunk)
-		s.chunk, s.at, s.end = small, 0, uint32(len(small.buffer))
-	}
-	return s.close()
-}
-
-// forget ends the use of the chunk.
-func (s *source) forget() {
-	if s.chunk != nil && !s.paused {
-		s.chunks.release(s.chunk)
-	}
-	s.chunk, s.at, s.end, s.filled, s.long, s.read = nil, 0, 0, 0, "", 0
-}
-
 // next returns where the next line is in the chunk, without its end. At the end, and after an error, it returns false.
 func (s *source) next() (start, n uint32, ok bool) {
-	if s.at == s.end && s.long == "" && !s.fill() {
+	if s.at == s.end && !s.fill() {
 		return 0, 0, false
 	}
 	s.line++
-	if s.cut, s.long = s.long, ""; s.cut != "" {
-		return 0, 0, true
-	}
 	start = s.at
 	text := s.chunk.buffer[start:s.end]
 	if i := bytes.IndexByte(text, '\n'); i >= 0 {
@@ -173,44 +172,20 @@ func (s *source) fill() bool {
 		s.chunks.release(s.chunk)
 	}
 	s.chunk, s.at = c, 0
-	for {
-		m, err := io.ReadFull(s.in, c.buffer[n:])
-		text := c.buffer[:n+m]
-		n = 0
-		if err != nil {
-			s.in = nil
-			if err != io.EOF && err != io.ErrUnexpectedEOF {
-				s.err = fmt.Errorf("logs: %s: %w", s.name, err)
-			}
-		}
-		s.filled, s.end = uint32(len(text)), uint32(bytes.LastIndexByte(text, '\n')+1)
-		found := s.end > 0
-		if s.in == nil {
-			s.end = s.filled // the last line may have no end
-		}
-		switch {
-		case s.long == "" && (found || s.in == nil):
-			return s.end > 0
-		case s.long == "":
-			s.long = string(text[:1024])
-		case found:
-			s.at = uint32(bytes.IndexByte(text, '\n') + 1)
-			return true
-		case s.in == nil:
-			s.at = s.end
-			return true
+	m, err := io.ReadFull(s.in, c.buffer[n:])
+	s.filled = uint32(n + m)
+	s.end = uint32(bytes.LastIndexByte(c.buffer[:s.filled], '\n') + 1)
+	if s.cut = s.end == 0 && err == nil; s.cut {
+		s.filled, s.end = 1024, 1024
+		for err = bufio.ErrBufferFull; err == bufio.ErrBufferFull; {
+			_, err = s.in.ReadSlice('\n')
 		}
 	}
-}
-
-// sample returns the first lines of the chunk.
-func (s *source) sample() []string {
-	const most = 200
-	var lines []string
-	for text := s.chunk.line(s.at, s.end-s.at); text != "" && len(lines) < most; {
-		var line string
-		line, text, _ = strings.Cut(text, "\n")
-		lines = append(lines, strings.TrimSuffix(line, "\r"))
+	if err != nil {
+		s.in, s.end = nil, s.filled // the last line may have no end
+		if err != io.EOF && err != io.ErrUnexpectedEOF {
+			s.err = fmt.Errorf("logs: %s: %w", s.name, err)
+		}
 	}
-	return lines
+	return s.end > 0
 }

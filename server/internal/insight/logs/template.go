@@ -31,7 +31,7 @@ func (t *template) when(line string, rec *Record) (why string) {
 }
 
 func (t *template) parse(line string, rec *Record) (why string) {
-	t.room, t.escaped = t.room[:0], t.escapes != 0 && strings.IndexByte(line, t.escapes) >= 0
+	t.escaped = t.escapes != 0 && strings.IndexByte(line, t.escapes) >= 0
 	return t.run(t.pieces, line, rec)
 }
 

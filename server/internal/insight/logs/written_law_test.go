@@ -188,9 +188,8 @@ func TestWrittenIsRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer r.Close()
-			var rec Record
 			read := 0
-			for ; r.Next(&rec); read++ {
+			for rec := range requests(r) {
 				want := all[read]
 				if w.read != nil {
 					want = w.read(want)
@@ -199,6 +198,7 @@ func TestWrittenIsRead(t *testing.T) {
 				if got != want {
 					t.Fatalf("record %d is %+v, want %+v", read, got, want)
 				}
+				read++
 			}
 			if r.Err() != nil || read != n || r.Stats().Late != 0 {
 				t.Errorf("%d records of %d are read: %v, %+v", read, n, r.Err(), r.Stats())

@@ -77,7 +77,7 @@ func BenchmarkReplay(b *testing.B) {
 				if err != nil {
 					b.Fatalf("the log is not opened: %v", err)
 				}
-				for rec := new(logs.Record); reader.Next(rec); {
+				for rs := (logs.Records{}); reader.Next(&rs, batchSize); {
 				}
 				_ = reader.Close()
 			}

@@ -3,10 +3,8 @@ package replay
 import (
 	"context"
 	"errors"
-	"math"
 
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/insight/logs"
 )
@@ -55,64 +53,39 @@ func (s *Scope) read(ctx context.Context, o *Options, reader *logs.Reader, each 
 		return err
 	}
 	s.Unevaluated = left
-	e, err := newEngine(o.Policy, within, &s.Layout, o.Assumed, math.MinInt64/2)
+	e, err := newEngine(o.Policy, within, &s.Layout, o.Assumed)
 	if err != nil {
 		return err
 	}
 	for _, r := range e.policy.Rules() {
 		s.Rules = append(s.Rules, r.Name)
 	}
-	var rec logs.Record
-	for n := 0; reader.Next(&rec); n++ {
-		if n%1024 == 0 {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if o.Progress != nil {
-				st := reader.Stats()
-				o.Progress(st.Read, st.Total, st.Lines)
-			}
+	for rs := (logs.Records{}); ctx.Err() == nil && reader.Next(&rs, batchSize); {
+		for i := range rs.All {
+			e.wishes(&rs.All[i], each)
 		}
-		if !e.request.set(&rec) {
-			continue
-		}
-		a := httplimit.Attributes(&e.request.Request, e.ip)
-		if v, ok := a.Values.(policy.RepeatableValues); ok {
-			a.Values = named{v, e.request}
-		}
-		a.TrustPlan = true
-		results := e.policy.LimitsFor(&a)
-		end := policy.Outcome{Status: rec.Status, RequestBytes: max(0, rec.Received), ResponseBytes: max(0, rec.Sent), Unknown: isLimited(&rec)}
-		last := -1
-		for i := range results {
-			m := &results[i]
-			at, ok := e.index[m.Rule]
-			if !ok || at == last || m.Listed != policy.NotListed || m.Request.Limit == nil || m.Role == policy.RoleCandidate {
-				continue
-			}
-			last = at
-			if cost := m.Actual(end); cost > 0 {
-				each(Wish{At: rec.At, Rule: at, Key: m.Request.Key, Cost: cost})
-			}
+		if st := reader.Stats(); o.Progress != nil {
+			o.Progress(st.Read, st.Total, st.Lines)
 		}
 	}
 	return ctx.Err()
 }
 
-// named are the values of a request with the claims and attributes of its record.
-type named struct {
-	policy.RepeatableValues
-	q *request
-}
-
-func (v named) Read(s policy.Source, name string) policy.Found {
-	if text, ok := v.q.claims[name]; ok && s == policy.FromClaim {
-		return policy.Found{First: text, Last: text, Count: policy.CountOne}
+// wishes calls each for what a request wants.
+func (e *engine) wishes(rec *logs.Record, each func(Wish)) {
+	v := e.foreseen(rec)
+	defer v.Free()
+	end := policy.Outcome{Status: rec.Status, RequestBytes: max(0, rec.Received), ResponseBytes: max(0, rec.Sent), Unknown: isLimited(rec)}
+	last := -1
+	for i := range v.Results {
+		m := &v.Results[i]
+		at, ok := e.index[m.Rule]
+		if !ok || at == last || m.Listed != policy.NotListed || m.Request.Limit == nil || m.Role == policy.RoleCandidate {
+			continue
+		}
+		last = at
+		if cost := m.Actual(end); cost > 0 {
+			each(Wish{At: rec.At, Rule: at, Key: m.Request.Key, Cost: cost})
+		}
 	}
-	return v.RepeatableValues.Read(s, name)
-}
-
-func (v named) Attribute(name string) (string, bool) {
-	text, ok := v.q.values[name]
-	return text, ok
 }

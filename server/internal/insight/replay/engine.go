@@ -132,8 +132,8 @@ func (m *mean) of() int64 { return m.sum / max(1, m.n) }
 // mostBytes bounds the memory of the states.
 const mostBytes = min(8<<30, math.MaxInt)
 
-func newEngine(p *Policy, o policy.Options, l *logs.Layout, assumed []Assumption, start int64) (*engine, error) {
-	e := &engine{now: start, felt: latest, blur: l.Blur, request: newRequest(l, assumed), queues: map[limitKey][]*flight{}, waiting: map[queueKey]int{}, held: map[limitKey][]*flight{}}
+func newEngine(p *Policy, o policy.Options, l *logs.Layout, assumed []Assumption) (*engine, error) {
+	e := &engine{felt: latest, blur: l.Blur, request: newRequest(l, assumed), queues: map[limitKey][]*flight{}, waiting: map[queueKey]int{}, held: map[limitKey][]*flight{}}
 	var err error
 	clock := func() int64 { return e.now }
 	if e.store, err = memory.New(memory.Options{MaxBytes: mostBytes, Stripes: 1, Clock: clock}); err != nil {
@@ -351,7 +351,13 @@ func (e *engine) returned(f *flight) {
 func clone(rec *logs.Record) *logs.Record {
 	c := *rec
 	c.Values = slices.Clone(c.Values)
-	eachText(&c, func(text *string) { *text = strings.Clone(*text) })
+	texts := []*string{&c.Client, &c.Method, &c.Target, &c.Host, &c.Verdict.Action, &c.Verdict.Rule}
+	for i := range c.Values {
+		texts = append(texts, &c.Values[i])
+	}
+	for _, text := range texts {
+		*text = strings.Clone(*text)
+	}
 	return &c
 }
 

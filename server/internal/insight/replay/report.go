@@ -160,12 +160,12 @@ func (r *run) report(stats *logs.Stats) *Report {
 			Limited: t.kinds[denied] + t.kinds[degraded], Before: t.logged, Logged: t.logged, Retries: e.back.requests, Again: e.back.limited,
 		},
 		NewlyLimited: Change{Requests: t.newly}, Freed: Change{Requests: t.freed},
-		Unevaluated: append([]Unevaluated{}, t.unevaluated...), UnevaluatedBefore: append([]Unevaluated{}, t.unevaluatedOld...),
+		Unevaluated: append([]Unevaluated{}, t.unevaluated[0]...), UnevaluatedBefore: append([]Unevaluated{}, t.unevaluated[1]...),
 	}
 	for _, n := range t.kinds {
 		rep.Requests.Total += n
 	}
-	if r.against > 0 {
+	if len(r.engines) > 1 {
 		rep.Against, rep.Requests.Before = r.o.Against.Name, t.old
 	}
 	if r.o.Check {
@@ -187,11 +187,11 @@ func (r *run) matrix(rep *Report) {
 		for now := range 2 {
 			for logged := range 2 {
 				c := Cell{Now: now == 1, Logged: logged == 1, Requests: r.tally.matrix[old][now][logged]}
-				if r.against > 0 {
+				if len(r.engines) > 1 {
 					before := old == 1
 					c.Before = &before
 				}
-				if r.against > 0 || old == 0 {
+				if len(r.engines) > 1 || old == 0 {
 					rep.Matrix = append(rep.Matrix, c)
 				}
 			}
@@ -208,7 +208,7 @@ func (r *run) timeline(rep *Report) {
 		Start: time.Unix(first*steps[step], 0).UTC(), Step: steps[step],
 		Demand: t.demand.over(step, first, n), Passed: t.passed.over(step, first, n), Logged: t.inLogs.over(step, first, n),
 	}
-	if r.against > 0 {
+	if len(r.engines) > 1 {
 		rep.Timeline.Before = t.passedOld.over(step, first, n)
 	}
 }

@@ -46,18 +46,18 @@ func delays(l *sluice.Limit) bool {
 }
 
 // shard returns the number of the shard of a client.
-func shard(client string, of int) uint8 {
+func shard(client string, of int) int {
 	if strings.IndexByte(client, ':') >= 0 {
 		if addr, err := netip.ParseAddr(client); err == nil {
 			if addr = addr.Unmap(); addr.Is4() {
 				client = addr.String()
 			} else {
 				whole := addr.As16()
-				return uint8(maphash.Bytes(seed, whole[:4]) % uint64(of))
+				return int(maphash.Bytes(seed, whole[:4]) % uint64(of))
 			}
 		}
 	}
-	return uint8(maphash.String(seed, client) % uint64(of))
+	return int(maphash.String(seed, client) % uint64(of))
 }
 
 // absorb adds what another engine of the same policy has counted.

@@ -10,9 +10,9 @@ import (
 
 // tally counts what was decided.
 type tally struct {
-	run                         *run
-	unevaluated, unevaluatedOld []Unevaluated
-	leftOut                     int64
+	run         *run
+	unevaluated [mostEngines][]Unevaluated
+	leftOut     int64
 
 	from, to                          int64
 	kinds                             [waiting]int64
@@ -89,8 +89,8 @@ func (t *tally) add(s *seen) {
 		t.passed.add(at, 1)
 	}
 	old := false
-	if r.against > 0 {
-		old = s.out[r.against].limited()
+	if len(r.engines) > 1 {
+		old = s.out[1].limited()
 		before = old
 		if old {
 			t.old++
@@ -215,7 +215,7 @@ type Disagreement struct {
 
 // add compares the verdict of a line.
 func (c *Check) add(t *tally, rec *logs.Record, out *outcome) {
-	if slices.ContainsFunc(t.unevaluated, func(u Unevaluated) bool { return !u.Class && u.Name == rec.Verdict.Rule }) {
+	if slices.ContainsFunc(t.unevaluated[0], func(u Unevaluated) bool { return !u.Class && u.Name == rec.Verdict.Rule }) {
 		c.NotCompared++
 		return
 	}
