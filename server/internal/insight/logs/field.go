@@ -194,50 +194,23 @@ func addDuration(rec *Record, text string, exponent int) bool {
 	return ok
 }
 
-// decimal reads a number that is not negative, times 10 to the power of exponent. It drops further digits.
+// decimal reads a number that is not negative, times 10 to the power of exponent, which is -3 to 6. It drops further digits.
 func decimal(text string, exponent int) (int64, bool) {
-	var n int64
-	fraction := false
-	for i := range len(text) {
-		c := text[i]
-		if c == '.' && !fraction && i > 0 {
-			fraction = true
-			continue
-		}
-		if c -= '0'; c > 9 {
-			f, err := strconv.ParseFloat(text, 64) // with an exponent
-			if err != nil || !(f >= 0 && f < 1e12) {
-				return 0, false
-			}
-			for ; exponent > 0; exponent-- {
-				f *= 10
-			}
-			for ; exponent < 0; exponent++ {
-				f /= 10
-			}
-			return int64(f), true
-		}
-		if fraction && exponent <= 0 {
-			continue
-		}
-		if n > 1e17 {
-			return 0, false
-		}
-		n = n*10 + int64(c)
-		if fraction {
-			exponent--
-		}
+	whole, fraction, found := strings.Cut(text, ".")
+	missing := exponent
+	if found && whole != "" && exponent > 0 {
+		whole, missing = whole+(fraction + "000000")[:exponent], 0
 	}
-	for ; exponent > 0; exponent-- {
-		if n > 1e17 {
-			return 0, false
-		}
-		n *= 10
+	n, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil || strings.Trim(fraction, digits) != "" {
+		f, err := strconv.ParseFloat(text, 64) // with an exponent
+		return int64(f * math.Pow10(exponent)), err == nil && f >= 0 && f < 1e12
 	}
-	for ; exponent < 0; exponent++ {
-		n /= 10
+	if missing < 0 {
+		return n / 1000, n >= 0
 	}
-	return n, text != ""
+	unit := int64(math.Pow10(missing))
+	return n * unit, n >= 0 && n <= math.MaxInt64/unit
 }
 
 // setRequest reads a request line: method, target and protocol.
