@@ -114,14 +114,14 @@ type Options struct {
 
 // Stats counts what was read.
 type Stats struct {
-	Lines     int64     // all but empty lines and comments
-	Bad       int64     // lines that are not of the format
-	Unread    int64     // answers to connections that sent no request that the server could read
-	Late      int64     // lines that came later than Reorder allows; their time was moved to the earliest possible one
-	Skipped   int64     // requests before Since, or not before Until
-	Read      int64     // bytes of the files, as they are on the disk
-	Total     int64     // bytes of all files, without Stdin
-	FirstBads []BadLine // the first five
+	Lines     int64     `json:"lines"`     // all but empty lines and comments
+	Bad       int64     `json:"bad"`       // lines that are not of the format
+	Unread    int64     `json:"unread"`    // answers to connections that sent no request that the server could read
+	Late      int64     `json:"late"`      // lines that came later than Reorder allows; their time was moved to the earliest possible one
+	Skipped   int64     `json:"skipped"`   // requests before Since, or not before Until
+	Read      int64     `json:"-"`         // bytes of the files, as they are on the disk
+	Total     int64     `json:"-"`         // bytes of all files, without Stdin
+	FirstBads []BadLine `json:"bad_lines"` // the first five
 }
 
 // BadLine is a line that is not of the format.
@@ -161,7 +161,7 @@ func Open(o Options) (*Reader, error) {
 	if o.Reorder == 0 {
 		o.Reorder = 2 * time.Minute
 	}
-	r := &Reader{options: o, since: math.MinInt64, until: math.MaxInt64}
+	r := &Reader{options: o, since: math.MinInt64, until: math.MaxInt64, stats: Stats{FirstBads: []BadLine{}}}
 	r.order = order{span: int64(o.Reorder / time.Second), left: math.MinInt64, until: math.MinInt64}
 	if !o.Since.IsZero() {
 		r.since = o.Since.UnixMicro()

@@ -114,14 +114,10 @@ func (e *engine) resolved(id int64, o outcome) { e.late = append(e.late, resolut
 
 // ruleCount counts what a rule did.
 type ruleCount struct {
-	requests int64 // that the rule matched
-	limited  int64 // that one of its limits did not let pass, also in shadow
-	delayed  int64
-	trial    int64 // that one of its candidates would not let pass
-	reasons  [16]int64
-	keys     map[uint64]struct{} // hashes of keys that were limited
-	demand   series              // requests
-	limits   series              // limited
+	Rule
+	keys   map[uint64]struct{} // hashes of keys that were limited
+	demand series              // requests
+	limits series              // limited
 }
 
 // mean is the mean duration of the requests that were handled.
@@ -173,7 +169,7 @@ func newEngine(p *Policy, o policy.Options, l *logs.Layout, assumed []Assumption
 	e.index, e.header = map[*policy.Rule]int{}, map[string]int{}
 	for i, r := range e.policy.Rules() {
 		e.index[r] = i
-		e.rules = append(e.rules, ruleCount{keys: map[uint64]struct{}{}})
+		e.rules = append(e.rules, ruleCount{Rule: Rule{Reasons: map[string]int64{}}, keys: map[uint64]struct{}{}})
 		e.pressure = e.pressure || usesPressure(&r.Match)
 		if r.Cost.Source == policy.CostResponseHeader {
 			e.header[r.Cost.Header] = l.Index(response, r.Cost.Header)
@@ -377,16 +373,15 @@ func (e *engine) count(v *policy.Verdict) {
 		}
 		c := &e.rules[at]
 		if at != last {
-			c.requests++
-			c.demand.add(e.now, 1)
+			c.want(e.now)
 		}
 		switch {
 		case m.Decision.Allowed:
 			if at != last && isDelayed(m) {
-				c.delayed++
+				c.Delayed++
 			}
 		case m.Role == policy.RoleCandidate:
-			c.trial++
+			c.Trial++
 		default:
 			if at != limited {
 				c.limit(e.now, m.Decision.Reason)
@@ -398,8 +393,7 @@ func (e *engine) count(v *policy.Verdict) {
 	}
 	if v.Missing != nil && v.Rule != nil {
 		c := &e.rules[e.index[v.Rule]]
-		c.requests++
-		c.demand.add(e.now, 1)
+		c.want(e.now)
 		c.limit(e.now, v.Reason)
 	}
 }
@@ -416,11 +410,17 @@ func (e *engine) countRefused(r *policy.LimitResult) {
 	c.limit(e.now, sluice.ReasonLimited)
 }
 
+// want counts a request that a rule matches.
+func (c *ruleCount) want(now int64) {
+	c.Requests++
+	c.demand.add(now, 1)
+}
+
 // limit counts a request that a rule limits.
 func (c *ruleCount) limit(now int64, why sluice.Reason) {
-	c.limited++
+	c.Limited++
 	c.limits.add(now, 1)
-	c.reasons[int(why)%len(c.reasons)]++
+	c.Reasons[why.String()]++
 }
 
 // outcome returns what becomes of a request, as far as it is known.

@@ -227,7 +227,7 @@ func TestReplayEqualsALiveRun(t *testing.T) {
 			if got[i] != want[i] {
 				t.Fatalf("round %d, request %d of %d, %+v: the replay has %s, the live run %s; rules %+v", round, i, len(want), requests[i], got[i], want[i], o.Rules)
 			}
-			limited += bit(want[i] == "deny")
+			limited += int(bit(want[i] == "deny"))
 		}
 	}
 	if limited < 1000 || waits < 100 {

@@ -47,7 +47,7 @@ func TestLogFormatsHaveAllThatRulesNeed(t *testing.T) {
 			t.Fatalf("the replay of the log of %s fails: %v\n%s", server, err, text)
 		}
 		if len(r.Unevaluated) > 0 || r.Log.Bad > 0 || r.Requests.Total != 2 {
-			t.Errorf("%s: %d requests, not evaluated are %v, bad lines %v\n%s", server, r.Requests.Total, r.Unevaluated, r.Log.BadLines, text)
+			t.Errorf("%s: %d requests, not evaluated are %v, bad lines %v\n%s", server, r.Requests.Total, r.Unevaluated, r.Log.FirstBads, text)
 		}
 		for _, rule := range r.Rules {
 			if rule.Requests != 2 {

@@ -39,17 +39,12 @@ type Report struct {
 
 // Log is what was read.
 type Log struct {
-	Format   string         `json:"format"`
-	Lines    int64          `json:"lines"`
-	Bad      int64          `json:"bad"`      // not of the format
-	Unread   int64          `json:"unread"`   // of connections without a request
-	Late     int64          `json:"late"`     // out of order by more than --reorder
-	Skipped  int64          `json:"skipped"`  // outside of --since and --until
-	LeftOut  int64          `json:"left_out"` // by --logged-429
-	Blur     float64        `json:"blur_seconds"`
-	From     time.Time      `json:"from"`
-	To       time.Time      `json:"to"`
-	BadLines []logs.BadLine `json:"bad_lines"` // the first five
+	Format string `json:"format"`
+	logs.Stats
+	LeftOut int64     `json:"left_out"` // by --logged-429
+	Blur    float64   `json:"blur_seconds"`
+	From    time.Time `json:"from"`
+	To      time.Time `json:"to"`
 }
 
 // Requests counts requests.
@@ -151,22 +146,16 @@ func (r *run) report(stats *logs.Stats) *Report {
 	t, e := &r.tally, r.engines[0]
 	rep := &Report{
 		Version: 1, Policy: r.o.Policy.Name,
-		Log: Log{
-			Format: r.layout.Format, Lines: stats.Lines, Bad: stats.Bad, Unread: stats.Unread, Late: stats.Late, Skipped: stats.Skipped,
-			LeftOut: t.leftOut, Blur: r.layout.Blur.Seconds(), From: timeOf(t.from), To: timeOf(t.to), BadLines: append([]logs.BadLine{}, stats.FirstBads...),
-		},
+		Log: Log{r.layout.Format, *stats, t.leftOut, r.layout.Blur.Seconds(), timeOf(t.from), timeOf(t.to)},
 		Requests: Requests{
 			Denied: t.kinds[denied], Degraded: t.kinds[degraded], Marked: t.kinds[marked], Delayed: t.kinds[delayed], Invalid: t.kinds[invalid],
-			Limited: t.kinds[denied] + t.kinds[degraded], Before: t.logged, Logged: t.logged, Retries: e.back.requests, Again: e.back.limited,
+			Retries: e.back.requests, Again: e.back.limited,
 		},
-		NewlyLimited: Change{Requests: t.newly}, Freed: Change{Requests: t.freed},
+		Matrix: []Cell{}, Rules: []Rule{}, LimitedClients: []LimitedClient{}, Endpoints: []Endpoint{}, Caveats: []string{},
 		Unevaluated: append([]Unevaluated{}, t.unevaluated[0]...), UnevaluatedBefore: append([]Unevaluated{}, t.unevaluated[1]...),
 	}
-	for _, n := range t.kinds {
-		rep.Requests.Total += n
-	}
 	if len(r.engines) > 1 {
-		rep.Against, rep.Requests.Before = r.o.Against.Name, t.old
+		rep.Against = r.o.Against.Name
 	}
 	if r.o.Check {
 		t.check.Examples = append([]Disagreement{}, t.check.Examples...)
@@ -181,20 +170,23 @@ func (r *run) report(stats *logs.Stats) *Report {
 	return rep
 }
 
+// matrix fills in what limited the requests.
 func (r *run) matrix(rep *Report) {
-	rep.Matrix = []Cell{}
-	for old := range 2 {
-		for now := range 2 {
-			for logged := range 2 {
-				c := Cell{Now: now == 1, Logged: logged == 1, Requests: r.tally.matrix[old][now][logged]}
-				if len(r.engines) > 1 {
-					before := old == 1
-					c.Before = &before
-				}
-				if len(r.engines) > 1 || old == 0 {
-					rep.Matrix = append(rep.Matrix, c)
-				}
+	q := &rep.Requests
+	for _, old := range []bool{false, true}[:len(r.engines)] {
+		for i, n := range r.tally.matrix[bit(old)] {
+			c := Cell{Now: i >= 2, Logged: i%2 == 1, Requests: n}
+			before := c.Logged
+			if len(r.engines) > 1 {
+				c.Before, before = &old, old
 			}
+			rep.Matrix = append(rep.Matrix, c)
+			q.Total += n
+			q.Limited += n * bit(c.Now)
+			q.Before += n * bit(before)
+			q.Logged += n * bit(c.Logged)
+			rep.NewlyLimited.Requests += n * bit(c.Now && !before)
+			rep.Freed.Requests += n * bit(before && !c.Now)
 		}
 	}
 }
@@ -224,24 +216,16 @@ func (t *tally) axis() (step int, first int64) {
 }
 
 func (r *run) rules(rep *Report) {
-	rep.Rules = []Rule{}
 	step, first := r.tally.axis()
 	n := len(r.tally.demand.cells)
 	for i, rule := range r.engines[0].policy.Rules() {
 		c := &r.engines[0].rules[i]
-		line := Rule{
-			Name: rule.Name, Shadow: rule.Shadow, Requests: c.requests, Limited: c.limited, Keys: int64(len(c.keys)), Delayed: c.delayed, Trial: c.trial, Reasons: map[string]int64{},
-			Demand: c.demand.over(step, first, n), Over: c.limits.over(step, first, n), Limits: []string{},
-		}
+		c.Name, c.Shadow, c.Limits, c.Keys = rule.Name, rule.Shadow, []string{}, int64(len(c.keys))
+		c.Demand, c.Over = c.demand.over(step, first, n), c.limits.over(step, first, n)
 		for _, l := range rule.Limits {
-			line.Limits = append(line.Limits, l.Algorithm().String())
+			c.Limits = append(c.Limits, l.Algorithm().String())
 		}
-		for why, n := range c.reasons {
-			if n > 0 {
-				line.Reasons[sluice.Reason(why).String()] = n
-			}
-		}
-		rep.Rules = append(rep.Rules, line)
+		rep.Rules = append(rep.Rules, c.Rule)
 	}
 }
 
@@ -256,14 +240,10 @@ func (r *run) clients(rep *Report) {
 			continue
 		}
 		now, before := k.limited > 0, k.before
-		c.Before += int64(bit(before))
-		c.Limited += int64(bit(now))
-		switch {
-		case now && !before:
-			rep.NewlyLimited.Clients++
-		case before && !now:
-			rep.Freed.Clients++
-		}
+		c.Before += bit(before)
+		c.Limited += bit(now)
+		rep.NewlyLimited.Clients += bit(now && !before)
+		rep.Freed.Clients += bit(before && !now)
 		switch blurred := r.layout.Blur >= time.Second; {
 		case now && (k.sure || !blurred):
 			c.Surely++
@@ -289,47 +269,30 @@ func (r *run) clients(rep *Report) {
 // limitedClients lists the clients with the most limited requests, newly limited ones first.
 func (r *run) limitedClients(rep *Report) {
 	t := &r.tally
-	type entry struct {
-		*limitedClient
-		*client
-		newly bool
-	}
-	var all []entry
+	var all []*limitedClient
 	for hash, l := range t.limited {
 		k := t.clients.cell(hash)
-		all = append(all, entry{l, k, !k.before})
+		l.Newly, l.Requests, l.Limited = !k.before, int64(k.requests), int64(k.limited)
+		all = append(all, l)
 	}
-	slices.SortFunc(all, func(a, b entry) int {
-		return cmp.Or(bit(b.newly)-bit(a.newly), cmp.Compare(b.limited, a.limited), cmp.Compare(a.first, b.first), cmp.Compare(a.name, b.name))
+	slices.SortFunc(all, func(a, b *limitedClient) int {
+		return cmp.Or(cmp.Compare(bit(b.Newly), bit(a.Newly)), cmp.Compare(b.Limited, a.Limited), a.First.Compare(b.First), cmp.Compare(a.Client, b.Client))
 	})
 	step, first := t.axis()
-	rep.LimitedClients = []LimitedClient{}
-	for _, a := range all[:min(len(all), most)] {
-		l := LimitedClient{
-			Client: r.o.Names(a.name), Newly: a.newly, Rule: r.ruleName(a.rule), Requests: int64(a.requests), Limited: int64(a.limited),
-			First: timeOf(a.limitedClient.first), Last: timeOf(a.last),
-		}
-		if a.limits.cells != nil {
+	for _, l := range all[:min(len(all), most)] {
+		l.Client = r.o.Names(l.Client)
+		if l.limits.cells != nil {
 			n := len(t.demand.cells)
-			l.Demand, l.Limits = a.demand.over(step, first, n), a.limits.over(step, first, n)
+			l.Demand, l.Limits = l.demand.over(step, first, n), l.limits.over(step, first, n)
 		}
-		rep.LimitedClients = append(rep.LimitedClients, l)
+		rep.LimitedClients = append(rep.LimitedClients, l.LimitedClient)
 	}
-}
-
-// ruleName returns the name of a rule by its index.
-func (r *run) ruleName(i int16) string {
-	if i < 0 {
-		return ""
-	}
-	return r.engines[0].policy.Rules()[i].Name
 }
 
 func (r *run) endpoints(rep *Report) {
-	rep.Endpoints = []Endpoint{}
-	for name, e := range r.tally.endpoints {
-		if e.limited > 0 {
-			rep.Endpoints = append(rep.Endpoints, Endpoint{name, e.requests, e.limited})
+	for _, e := range r.tally.endpoints {
+		if e.Limited > 0 {
+			rep.Endpoints = append(rep.Endpoints, *e)
 		}
 	}
 	slices.SortFunc(rep.Endpoints, func(a, b Endpoint) int {
@@ -341,7 +304,6 @@ func (r *run) endpoints(rep *Report) {
 // caveats says in words what limits the report.
 func (r *run) caveats(rep *Report) {
 	t := &r.tally
-	rep.Caveats = []string{}
 	say := func(when bool, format string, args ...any) {
 		if when {
 			rep.Caveats = append(rep.Caveats, fmt.Sprintf(format, args...))

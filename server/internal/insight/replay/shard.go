@@ -2,6 +2,7 @@ package replay
 
 import (
 	"hash/maphash"
+	"maps"
 	"net/netip"
 	"runtime"
 	"slices"
@@ -64,13 +65,11 @@ func shard(client string, of int) int {
 func (e *engine) absorb(o *engine) {
 	for i := range e.rules {
 		a, b := &e.rules[i], &o.rules[i]
-		a.requests, a.limited, a.delayed, a.trial = a.requests+b.requests, a.limited+b.limited, a.delayed+b.delayed, a.trial+b.trial
-		for why, n := range b.reasons {
-			a.reasons[why] += n
+		a.Requests, a.Limited, a.Delayed, a.Trial = a.Requests+b.Requests, a.Limited+b.Limited, a.Delayed+b.Delayed, a.Trial+b.Trial
+		for why, n := range b.Reasons {
+			a.Reasons[why] += n
 		}
-		for key := range b.keys {
-			a.keys[key] = struct{}{}
-		}
+		maps.Copy(a.keys, b.keys)
 		a.demand.absorb(&b.demand)
 		a.limits.absorb(&b.limits)
 	}

@@ -16,13 +16,10 @@ type tally struct {
 
 	from, to                          int64
 	kinds                             [waiting]int64
-	old, logged                       int64 // requests that the policy before has limited, and the log's own server
-	newly, freed                      int64 // requests
-	matrix                            [2][2][2]int64
+	matrix                            [2][4]int64 // requests: limited by the policy before, and twice by the policy plus by the log's own server
 	clients                           clients
 	limited                           map[uint64]*limitedClient // by the hashes of their names
-	endpoints                         map[string]*endpoint
-	others                            *endpoint // of the paths without a name
+	endpoints                         map[string]*Endpoint
 	demand, passed, passedOld, inLogs series
 	check                             Check
 	unnamed                           int64 // requests without a client
@@ -31,11 +28,9 @@ type tally struct {
 
 // limitedClient is a client of which requests were limited.
 type limitedClient struct {
-	name        string
-	rule        int16
-	first, last int64
-	demand      series
-	limits      series
+	LimitedClient
+	demand series
+	limits series
 
 	units int64 // that were refused since its limit was last full
 	full  int64 // when the limit is full again
@@ -56,9 +51,6 @@ func (l *limitedClient) exceed(at int64, o *outcome) bool {
 	return l.units-x.cost >= x.margin
 }
 
-// endpoint is a method and a path.
-type endpoint struct{ requests, limited int64 }
-
 // The bounds of what is kept by name. What comes later is counted without its name.
 const (
 	mostLimited   = 100_000
@@ -67,7 +59,7 @@ const (
 )
 
 func (t *tally) init(r *run) {
-	t.run, t.limited, t.endpoints = r, map[uint64]*limitedClient{}, map[string]*endpoint{}
+	t.run, t.limited, t.endpoints = r, map[uint64]*limitedClient{}, map[string]*Endpoint{}
 }
 
 // add counts a request.
@@ -92,26 +84,17 @@ func (t *tally) add(s *seen) {
 	if len(r.engines) > 1 {
 		old = s.out[1].limited()
 		before = old
-		if old {
-			t.old++
-		} else {
+		if !old {
 			t.passedOld.add(at, 1)
 		}
 	}
 	if logged {
-		t.logged++
 		t.inLogs.add(at, 1)
 		if !limited {
 			t.blind++
 		}
 	}
-	switch {
-	case limited && !before:
-		t.newly++
-	case before && !limited:
-		t.freed++
-	}
-	t.matrix[bit(old)][bit(limited)][bit(logged)]++
+	t.matrix[bit(old)][2*bit(limited)+bit(logged)]++
 	t.endpoint(rec, limited)
 	t.client(s, limited, before)
 	if r.o.Check && rec.Verdict.Action != "" {
@@ -119,7 +102,7 @@ func (t *tally) add(s *seen) {
 	}
 }
 
-func bit(b bool) int {
+func bit(b bool) int64 {
 	if b {
 		return 1
 	}
@@ -151,10 +134,13 @@ func (t *tally) client(s *seen, limited, before bool) {
 		if len(t.limited) >= mostLimited {
 			return
 		}
-		l = &limitedClient{name: strings.Clone(s.client), rule: s.out[0].rule, first: s.rec.At}
+		l = &limitedClient{LimitedClient: LimitedClient{Client: strings.Clone(s.client), First: timeOf(s.rec.At)}}
+		if i := s.out[0].rule; i >= 0 {
+			l.Rule = t.run.engines[0].policy.Rules()[i].Name
+		}
 		t.limited[c.hash] = l
 	}
-	l.last = s.rec.At
+	l.Last = timeOf(s.rec.At)
 	c.sure = l.exceed(s.rec.At, &s.out[0]) || c.sure
 	if len(t.limited) <= mostTimelines || l.limits.cells != nil {
 		l.demand.add(s.rec.At, 1)
@@ -172,24 +158,16 @@ func (t *tally) endpoint(rec *logs.Record, limited bool) {
 	var room [most + 32]byte
 	name := append(append(append(room[:0], rec.Method...), ' '), path...)
 	e := t.endpoints[string(name)]
+	if e == nil && len(t.endpoints) >= mostEndpoints {
+		name = append(room[:0], otherEndpoints...)
+		e = t.endpoints[string(name)]
+	}
 	if e == nil {
-		if len(t.endpoints) >= mostEndpoints {
-			if e = t.others; e == nil {
-				name = append(room[:0], otherEndpoints...)
-			}
-		}
-		if e == nil {
-			e = &endpoint{}
-			t.endpoints[string(name)] = e
-		}
-		if len(t.endpoints) > mostEndpoints {
-			t.others = e
-		}
+		e = &Endpoint{Endpoint: string(name)}
+		t.endpoints[e.Endpoint] = e
 	}
-	e.requests++
-	if limited {
-		e.limited++
-	}
+	e.Requests++
+	e.Limited += bit(limited)
 }
 
 const otherEndpoints = "other paths"
