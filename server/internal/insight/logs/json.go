@@ -14,38 +14,30 @@ import (
 // object reads lines of JSON.
 type object struct {
 	state
-	times  *member // only what the time depends on
-	others *member
+	times  members // only what the time depends on
+	others members
 }
 
-// member is what is done with a member of an object.
-type member struct {
-	fields  []field
-	members map[string]*member
-}
+// members says what is done with the member of a path, such as request.method. An object with such members is a member too.
+type members map[string][]field
 
-// add adds what is done with the member of a path, such as request.method.
-func (m *member) add(path string, fields []field) {
+func (m members) add(path string, fields []field) {
 	if len(fields) == 0 {
 		return
 	}
-	for name := range strings.SplitSeq(path, ".") {
-		if m.members[name] == nil {
-			if m.members == nil {
-				m.members = map[string]*member{}
-			}
-			m.members[name] = &member{}
+	m[path] = fields
+	for i, c := range path {
+		if c == '.' {
+			m[path[:i]] = m[path[:i]]
 		}
-		m = m.members[name]
 	}
-	m.fields = append(m.fields, fields...)
 }
 
-// set sets the fields of an object's members.
-func (m *member) set(rec *Record, v gjson.Result, s *state) (why string) {
+// set sets the fields of an object's members. The path of the object ends with a dot, if it has one.
+func (m members) set(rec *Record, path string, v gjson.Result, s *state) (why string) {
 	v.ForEach(func(name, v gjson.Result) bool {
-		found := m.members[name.Str]
-		if found == nil {
+		fields, found := m[path+name.Str]
+		if !found {
 			return true
 		}
 		first, several := v, false
@@ -53,10 +45,10 @@ func (m *member) set(rec *Record, v gjson.Result, s *state) (why string) {
 			first, several = v.Get("0"), v.Get("1").Exists()
 		}
 		if first.IsObject() {
-			why = found.set(rec, first, s)
+			why = m.set(rec, path+name.Str+".", first, s)
 			return why == ""
 		}
-		for _, f := range found.fields {
+		for _, f := range fields {
 			if several && f.kind == value {
 				rec.Values[f.index] = join(v)
 			} else if why = f.set(rec, textOf(first), s); why != "" {
@@ -90,7 +82,7 @@ func (o *object) when(line string, rec *Record) (why string) {
 	}
 	v := gjson.Parse(line)
 	rec.At = unknownTime
-	if why = o.times.set(rec, v, &o.state); why == "" && rec.At == unknownTime {
+	if why = o.times.set(rec, "", v, &o.state); why == "" && rec.At == unknownTime {
 		return otherLine
 	}
 	return o.begin(rec, why)
@@ -100,7 +92,7 @@ func (o *object) parse(line string, rec *Record) (why string) {
 	if !isJSON(line) {
 		return otherLine
 	}
-	return o.others.set(rec, gjson.Parse(line), &o.state)
+	return o.others.set(rec, "", gjson.Parse(line), &o.state)
 }
 
 // isJSON reports whether a line is JSON. gjson takes stack for each level, so the standard library reads lines that may have many.
@@ -184,7 +176,7 @@ func fromJSON(b *builder, text string, first []string) (*format, error) {
 			b.layout.Has, b.finest = has, finest // a later line may have it
 		}
 	}
-	own := object{state: state{ends: b.ends}, times: &member{}, others: &member{}}
+	own := object{state: state{ends: b.ends}, times: members{}, others: members{}}
 	for i, path := range wanted {
 		times, others := b.split(fields[i])
 		own.times.add(path, times)

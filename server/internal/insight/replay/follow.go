@@ -16,8 +16,7 @@ import (
 // trials is a store that can decide without taking anything.
 type trials struct {
 	*memory.Store
-	on   bool
-	room []sluice.Request
+	on bool
 }
 
 // Decide decides one request.
@@ -29,8 +28,7 @@ func (s *trials) Decide(ctx context.Context, r sluice.Request) (sluice.Decision,
 // DecideAll decides several requests as one.
 func (s *trials) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
 	if s.on {
-		s.room = append(s.room[:0], rs...)
-		rs = s.room
+		rs = slices.Clone(rs)
 		for i := range rs {
 			rs[i].Peek = true
 		}
@@ -44,14 +42,6 @@ func (s *trials) Cancel(ctx context.Context, c sluice.Charge) error {
 		return nil // nothing was taken
 	}
 	return s.Store.Cancel(ctx, c)
-}
-
-// Settle replaces the cost of a charge.
-func (s *trials) Settle(ctx context.Context, c sluice.Charge, actual int64) error {
-	if s.on {
-		return nil // nothing was taken
-	}
-	return s.Store.Settle(ctx, c, actual)
 }
 
 // moment is when a verdict is tried.
