@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -360,7 +361,6 @@ func (q *replayed) run(cmd *cobra.Command, o replay.Options) error {
 // document is a report in its forms.
 type document interface {
 	Text(w io.Writer) error
-	WriteJSON(w io.Writer) error
 	WriteHTML(w io.Writer) error
 }
 
@@ -370,6 +370,11 @@ func (q *fromLogs) write(ctx context.Context, cmd *cobra.Command, d document) er
 	if ctx.Err() != nil {
 		fmt.Fprintln(cmd.ErrOrStderr(), "interrupted: this is the part of the log that was read")
 	}
+	asJSON := func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(d)
+	}
 	var errs []error
 	if q.json != "-" {
 		errs = append(errs, d.Text(out))
@@ -377,7 +382,7 @@ func (q *fromLogs) write(ctx context.Context, cmd *cobra.Command, d document) er
 	for _, f := range [...]struct {
 		name  string
 		write func(io.Writer) error
-	}{{q.json, d.WriteJSON}, {q.html, d.WriteHTML}} {
+	}{{q.json, asJSON}, {q.html, d.WriteHTML}} {
 		switch f.name {
 		case "":
 		case "-":

@@ -13,7 +13,6 @@ type order struct {
 	left    int64    // no line before this second can be added
 	leaving []entry
 	next    int
-	spare   [][]entry
 	until   int64 // buckets before this second can leave
 }
 
@@ -53,11 +52,7 @@ func (o *order) push(e entry) (late bool) {
 		i--
 	}
 	if i == 0 || o.buckets[i-1].second != second {
-		b := bucket{second: second}
-		if n := len(o.spare); n > 0 {
-			b.entries, o.spare = o.spare[n-1], o.spare[:n-1]
-		}
-		o.buckets = slices.Insert(o.buckets, i, b)
+		o.buckets = slices.Insert(o.buckets, i, bucket{second, make([]entry, 0, cap(o.leaving))})
 		i++
 	}
 	entries := &o.buckets[i-1].entries
@@ -74,24 +69,16 @@ func (o *order) release(newest int64) bool {
 // empty reports whether no line waits.
 func (o *order) empty() bool { return o.next == len(o.leaving) && len(o.buckets) == 0 }
 
-// mostSpare bounds the buckets that are kept for new seconds.
-const mostSpare = 4
-
 // pop gives the next line that can leave, nil if there is none. It is valid until the next call.
 func (o *order) pop() *entry {
 	if o.next == len(o.leaving) {
 		if len(o.buckets) == 0 || o.buckets[0].second >= o.until {
 			return nil
 		}
-		if cap(o.leaving) > 0 && len(o.spare) < mostSpare {
-			o.spare = append(o.spare, o.leaving[:0])
-		}
 		o.leaving, o.next = o.buckets[0].entries, 0
 		o.left = o.buckets[0].second + 1
 		o.buckets = slices.Delete(o.buckets, 0, 1)
-		if !slices.IsSortedFunc(o.leaving, entry.compare) {
-			slices.SortFunc(o.leaving, entry.compare)
-		}
+		slices.SortFunc(o.leaving, entry.compare)
 	}
 	o.next++
 	return &o.leaving[o.next-1]

@@ -155,13 +155,8 @@ func newEngine(p *Policy, o policy.Options, l *logs.Layout, assumed []Assumption
 		},
 		TrustPlan:  func(*http.Request) bool { return true }, // the log says what a gateway has reported
 		TrustMarks: func(r *http.Request) bool { return p.TrustMarks && e.ip.TrustsPeer(r) },
-		Attribute:  func(_ *http.Request, name string) (string, bool) { text, ok := e.request.values[name]; return text, ok },
-	}
-	if len(e.request.claims) > 0 || has(e.request.fields, "claim") {
-		deciding.Claim = func(_ *http.Request, name string) (string, bool) { text, ok := e.request.claims[name]; return text, ok }
-	}
-	if len(e.request.values) == 0 && !has(e.request.fields, "attribute") {
-		deciding.Attribute = nil
+		Claim:      e.request.named("claim"),
+		Attribute:  e.request.named("attribute"),
 	}
 	if e.decider, err = httplimit.NewPolicyDecider(deciding); err != nil {
 		return nil, err
@@ -176,10 +171,6 @@ func newEngine(p *Policy, o policy.Options, l *logs.Layout, assumed []Assumption
 		}
 	}
 	return e, nil
-}
-
-func has(fields []field, from string) bool {
-	return slices.ContainsFunc(fields, func(f field) bool { return f.Source == from })
 }
 
 // usesPressure reports whether a match depends on the pressure on a rule.

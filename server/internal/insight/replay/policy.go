@@ -136,9 +136,9 @@ func (c *coverage) ofValues(read []source.Value) (lacks []lack) {
 	for _, v := range read {
 		switch v.Source {
 		case source.ClientIP:
-			lacks = c.need(lacks, logs.HasClient, noClient)
+			lacks = c.need(lacks, true, logs.HasClient, noClient)
 		case source.Host:
-			lacks = c.need(lacks, logs.HasHost, noHost)
+			lacks = c.need(lacks, true, logs.HasHost, noHost)
 		default:
 			if from, ok := sources[v.Source]; ok && !c.has(NameOf(from, v.Name)) {
 				lacks = append(lacks, lackOf(NameOf(from, v.Name)))
@@ -148,9 +148,9 @@ func (c *coverage) ofValues(read []source.Value) (lacks []lack) {
 	return lacks
 }
 
-// need adds what is lacking if the log does not have a field.
-func (c *coverage) need(lacks []lack, f logs.Fields, l lack) []lack {
-	if c.layout.Has&f == 0 {
+// need adds what is lacking if a field is needed and the log does not have it.
+func (c *coverage) need(lacks []lack, needed bool, f logs.Fields, l lack) []lack {
+	if needed && c.layout.Has&f == 0 {
 		lacks = append(lacks, l)
 	}
 	return lacks
@@ -158,27 +158,17 @@ func (c *coverage) need(lacks []lack, f logs.Fields, l lack) []lack {
 
 // ofMatch returns what is lacking of what a match reads without a name.
 func (c *coverage) ofMatch(m *policy.Match) (lacks []lack) {
-	if len(m.Hosts) > 0 {
-		lacks = c.need(lacks, logs.HasHost, noHost)
-	}
-	if len(m.ClientIPs) > 0 {
-		lacks = c.need(lacks, logs.HasClient, noClient)
-	}
+	lacks = c.need(lacks, len(m.Hosts) > 0, logs.HasHost, noHost)
+	lacks = c.need(lacks, len(m.ClientIPs) > 0, logs.HasClient, noClient)
 	if m.Descriptor != nil {
 		lacks = append(lacks, gateways)
 	}
 	for _, condition := range m.If {
-		text, ok := condition.(interface{ String() string })
-		switch {
-		case !ok:
-		case strings.Contains(text.String(), "client_ip"), strings.Contains(text.String(), "in_network"):
-			lacks = c.need(lacks, logs.HasClient, noClient)
-		case strings.Contains(text.String(), "host"):
-			lacks = c.need(lacks, logs.HasHost, noHost)
-		}
-		if size, ok := condition.(interface{ UsesSize() bool }); ok && size.UsesSize() {
-			lacks = c.need(lacks, logs.HasReceived, noReceived)
-		}
+		text := fmt.Sprint(condition)
+		lacks = c.need(lacks, strings.Contains(text, "client_ip") || strings.Contains(text, "in_network"), logs.HasClient, noClient)
+		lacks = c.need(lacks, strings.Contains(text, "host"), logs.HasHost, noHost)
+		size, ok := condition.(interface{ UsesSize() bool })
+		lacks = c.need(lacks, ok && size.UsesSize(), logs.HasReceived, noReceived)
 	}
 	for i := range m.Unless {
 		lacks = append(lacks, c.ofMatch(&m.Unless[i])...)
@@ -189,26 +179,15 @@ func (c *coverage) ofMatch(m *policy.Match) (lacks []lack) {
 // ofRule returns what is lacking for a rule.
 func (c *coverage) ofRule(compiled *policy.Policy, r *policy.Rule) []lack {
 	lacks := append(c.ofMatch(&r.Match), c.ofValues(compiled.RuleReads(r.Name))...)
-	if len(r.AllowIPs)+len(r.DenyIPs) > 0 {
-		lacks = c.need(lacks, logs.HasClient, noClient)
+	lacks = c.need(lacks, len(r.AllowIPs)+len(r.DenyIPs) > 0, logs.HasClient, noClient)
+	lacks = c.need(lacks, len(r.CountStatus) > 0, logs.HasStatus, noStatus)
+	lacks = c.need(lacks, r.Cost.Source == policy.CostRequestBytes, logs.HasReceived, noReceived)
+	lacks = c.need(lacks, r.Cost.Source == policy.CostResponseBytes, logs.HasSent, noSent)
+	if n := NameOf(response, r.Cost.Header); r.Cost.Source == policy.CostResponseHeader && !c.has(n) {
+		lacks = append(lacks, lack{"the header " + n.Name + " of responses", "log it and add --set response:" + n.Name + "=field:NAME"})
 	}
-	if len(r.CountStatus) > 0 {
-		lacks = c.need(lacks, logs.HasStatus, noStatus)
-	}
-	switch r.Cost.Source {
-	case policy.CostRequestBytes:
-		lacks = c.need(lacks, logs.HasReceived, noReceived)
-	case policy.CostResponseBytes:
-		lacks = c.need(lacks, logs.HasSent, noSent)
-	case policy.CostResponseHeader:
-		if n := NameOf(response, r.Cost.Header); !c.has(n) {
-			lacks = append(lacks, lack{"the header " + n.Name + " of responses", "log it and add --set response:" + n.Name + "=field:NAME"})
-		}
-	}
-	if !c.open && slices.ContainsFunc(slices.Concat(r.Limits, r.Candidate), (*sluice.Limit).IsConcurrency) {
-		lacks = c.need(lacks, logs.HasDuration, noDuration)
-	}
-	return lacks
+	leases := slices.ContainsFunc(slices.Concat(r.Limits, r.Candidate), (*sluice.Limit).IsConcurrency)
+	return c.need(lacks, leases && !c.open, logs.HasDuration, noDuration)
 }
 
 // Unevaluated is a rule or a class that needs what the log lacks, and was left out.

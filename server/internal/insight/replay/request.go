@@ -3,6 +3,7 @@ package replay
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/sluicehq/sluice/server/internal/insight/logs"
@@ -15,10 +16,8 @@ type request struct {
 	rec     *logs.Record
 	fields  []field // of Record.Values
 	cookies []field
-	queries []field // if the log has no whole query
-	claims  map[string]string
-	values  map[string]string // attributes
-	lines   []string          // room for the values of headers
+	queries []field  // if the log has no whole query
+	lines   []string // room for the values of headers
 	line    strings.Builder
 }
 
@@ -42,7 +41,7 @@ func (f *field) value(rec *logs.Record) (string, bool) {
 }
 
 func newRequest(l *logs.Layout, assumed []Assumption) *request {
-	q := &request{claims: map[string]string{}, values: map[string]string{}}
+	q := &request{}
 	q.Proto, q.ProtoMajor, q.ProtoMinor, q.Body = "HTTP/1.1", 1, 1, http.NoBody
 	q.Header, q.URL = http.Header{}, &q.url
 	add := func(f field) {
@@ -88,10 +87,6 @@ func (q *request) set(rec *logs.Record) bool {
 			q.Header[f.Name.Name] = q.lines[i : i+1 : i+1]
 		case f.Source == "header":
 			delete(q.Header, f.Name.Name)
-		case f.Source == "claim":
-			put(q.claims, f.Name.Name, text, ok)
-		default:
-			put(q.values, f.Name.Name, text, ok)
 		}
 	}
 	if len(q.cookies) > 0 {
@@ -111,11 +106,17 @@ func (q *request) set(rec *logs.Record) bool {
 	return true
 }
 
-func put(values map[string]string, name, text string, ok bool) {
-	if ok {
-		values[name] = text
-	} else {
-		delete(values, name)
+// named returns a function that gets the claims or the attributes of a request; nil if requests have none.
+func (q *request) named(from string) func(*http.Request, string) (string, bool) {
+	if !slices.ContainsFunc(q.fields, func(f field) bool { return f.Source == from }) {
+		return nil
+	}
+	return func(_ *http.Request, name string) (string, bool) {
+		i := slices.IndexFunc(q.fields, func(f field) bool { return f.Source == from && f.Name.Name == name })
+		if i < 0 {
+			return "", false
+		}
+		return q.fields[i].value(q.rec)
 	}
 }
 

@@ -14,24 +14,10 @@ import (
 var lines string
 
 //nolint:gochecknoglobals // a template that a test executes
-var terminal = page.MustText(lines, template.FuncMap{
-	"sparkline": sparkline, "shorten": shorten, "clients": first[LimitedClient], "endpoints": first[Endpoint],
-})
+var terminal = page.MustText(lines, template.FuncMap{"sparkline": sparkline})
 
 // Text writes the report for a terminal.
 func (r *Report) Text(w io.Writer) error { return terminal.Write(w, r) }
-
-// first returns what a terminal shows of a list.
-func first[T any](all []T) []T { return all[:min(10, len(all))] }
-
-func shorten(text string) string {
-	const most = 60
-	runes := []rune(text)
-	if len(runes) <= most {
-		return text
-	}
-	return string(runes[:most-1]) + "…"
-}
 
 // sparkline draws counts with eight heights. A count that is not zero is never drawn as zero.
 func sparkline(counts []int64) string {
@@ -54,9 +40,9 @@ func sparkline(counts []int64) string {
 	return b.String()
 }
 
-// span writes a duration in its largest units.
-func span(seconds int64) string {
-	text := time.Duration(seconds * int64(time.Second)).String()
+// Span writes a duration in its largest units.
+func Span(d time.Duration) string {
+	text := d.String()
 	for _, zero := range [...]string{"m0s", "h0m"} {
 		if strings.HasSuffix(text, zero) {
 			text = text[:len(text)-2]

@@ -76,16 +76,11 @@ func (c *curve) reset() {
 func (c *curve) keys() int {
 	n := 0
 	for _, used := range c.used {
-		n += bit(used)
+		if used {
+			n++
+		}
 	}
 	return n
-}
-
-func bit(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // bursts returns the bursts that the keys need at a rate, in ascending order. A burst that is too large to count is
@@ -110,33 +105,30 @@ func (c *curve) bursts(rate int) []int64 {
 // windows counts the units of each key in windows of a period that begin at its multiples.
 type windows struct {
 	period int64
-	window []int64 // of each key: the number of its last window
-	units  []int64 // in that window
-	most   []int64
-	used   []bool
+	keys   []window
 }
+
+// window has the number of the last window of a key, its units, and the most units of all windows.
+type window struct{ number, units, most int64 }
 
 // add counts a request of a key.
 func (w *windows) add(key uint32, at, cost int64) {
-	for len(w.window) <= int(key) {
-		w.window, w.units, w.most, w.used = append(w.window, math.MinInt64), append(w.units, 0), append(w.most, 0), append(w.used, false)
+	for len(w.keys) <= int(key) {
+		w.keys = append(w.keys, window{})
 	}
-	number := at / w.period
-	if w.window[key] != number {
-		w.window[key], w.units[key] = number, 0
+	k := &w.keys[key]
+	if number := at / w.period; k.number != number {
+		k.number, k.units = number, 0
 	}
-	w.units[key] = min(w.units[key]+min(cost, overflow), overflow)
-	w.most[key] = max(w.most[key], w.units[key])
-	w.used[key] = true
+	k.units = min(k.units+min(cost, overflow), overflow)
+	k.most = max(k.most, k.units)
 }
 
 // counts returns the most units of a window of each key, in ascending order.
 func (w *windows) counts() []int64 {
 	var all []int64
-	for key, used := range w.used {
-		if used {
-			all = append(all, w.most[key])
-		}
+	for _, k := range w.keys {
+		all = append(all, k.most)
 	}
 	slices.Sort(all)
 	return all
@@ -144,9 +136,6 @@ func (w *windows) counts() []int64 {
 
 // quantile returns the least number that a share of the numbers does not exceed. The numbers are sorted.
 func quantile(sorted []int64, share float64) int64 {
-	if len(sorted) == 0 {
-		return 0
-	}
 	i := int(math.Ceil(share*float64(len(sorted)))) - 1
 	return sorted[min(max(0, i), len(sorted)-1)]
 }

@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/sluicehq/sluice/server/internal/insight/page"
@@ -73,7 +74,7 @@ func (r *Rule) DeniedCharts() (charts []*page.Chart) {
 		for burst := 1.0; ; burst *= 1.25 {
 			burst = min(math.Ceil(burst), highest)
 			c.X = append(c.X, burst)
-			line.Values = append(line.Values, float64(above(r.bursts[indexOf(p.Count)], int64(burst))))
+			line.Values = append(line.Values, float64(above(r.bursts[slices.Index(grid, p.Count)], int64(burst))))
 			if burst == highest {
 				break
 			}
@@ -82,16 +83,6 @@ func (r *Rule) DeniedCharts() (charts []*page.Chart) {
 		charts = append(charts, c)
 	}
 	return charts
-}
-
-// indexOf returns the index of a rate in the grid.
-func indexOf(count int64) int {
-	for i, n := range grid {
-		if n == count {
-			return i
-		}
-	}
-	return 0
 }
 
 // Choice returns the style by which the buttons of a rule select its charts.

@@ -3,7 +3,6 @@ package suggest
 import (
 	"cmp"
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -73,13 +72,6 @@ type Measured struct {
 	LimitedRequests int64 `json:"limited_requests"`
 	Keys            int64 `json:"keys"`
 	LimitedKeys     int64 `json:"limited_keys"`
-}
-
-// WriteJSON writes the report as JSON.
-func (r *Report) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
 }
 
 //go:embed report.txt

@@ -58,7 +58,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	o.Names = func(client string) string { return client } // none is shown
 	again := func() error { return nil }
 	if slices.Contains(o.Logs.Files, "-") {
-		file, err := kept(ctx, o.Logs.Stdin)
+		file, err := kept(o.Logs.Stdin)
 		if err != nil {
 			return nil, fmt.Errorf("the standard input is read several times, and cannot be kept in a file: %w", err)
 		}
@@ -81,7 +81,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	rep := &Report{Version: 1, Per: per(o.Per), Share: o.Share, Headroom: o.Headroom, Unevaluated: append([]replay.Unevaluated{}, scope.Unevaluated...), Lines: scope.Stats.Lines, Bad: scope.Stats.Bad}
+	rep := &Report{Version: 1, Per: replay.Span(o.Per), Share: o.Share, Headroom: o.Headroom, Unevaluated: append([]replay.Unevaluated{}, scope.Unevaluated...), Lines: scope.Stats.Lines, Bad: scope.Stats.Bad}
 	if requests == 0 {
 		return nil, nothing(scope)
 	}
@@ -136,30 +136,17 @@ func nothing(scope *replay.Scope) error {
 }
 
 // kept copies a log into a temporary file.
-func kept(ctx context.Context, log io.Reader) (*os.File, error) {
+func kept(log io.Reader) (*os.File, error) {
 	file, err := os.CreateTemp("", "sluice-suggest-*.log")
 	if err != nil {
 		return nil, err
 	}
-	_, err = io.Copy(file, untilEnd{ctx, log})
+	_, err = io.Copy(file, log)
 	if err != nil {
 		_ = file.Close() // the first error is the one to report
 		_ = os.Remove(file.Name())
 	}
 	return file, err
-}
-
-// untilEnd reads until a context ends.
-type untilEnd struct {
-	ctx context.Context //nolint:containedctx // of one copy
-	log io.Reader
-}
-
-func (u untilEnd) Read(b []byte) (int, error) {
-	if err := u.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return u.log.Read(b)
 }
 
 // splitOf returns where the fitted part ends: at the end of a day, if the log has several.
@@ -339,8 +326,5 @@ func (r *Rule) yaml(o *Options, a sluice.Algorithm) string {
 	}
 	return fmt.Sprintf("rules:\n  - name: %s\n    key: %s\n    %s", r.Name, key, limit)
 }
-
-// per returns a period as in rates, such as 1m.
-func per(d time.Duration) string { return strings.TrimPrefix(sluice.Per(1, d).String(), "1/") }
 
 func timeOf(at int64) time.Time { return time.UnixMicro(at).UTC() }

@@ -3,6 +3,7 @@ package suggest
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -123,7 +124,7 @@ func TestStandardInput(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.WriteJSON(&got); err != nil {
+		if err := json.NewEncoder(&got).Encode(r); err != nil {
 			t.Fatal(err)
 		}
 		if i == 0 {
