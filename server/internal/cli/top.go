@@ -34,12 +34,12 @@ func newTop() *cobra.Command {
 			"  up, down   select a rule          s   sort by denials, requests, pressure or name\n" +
 			"  enter      show its keys only     /   show rules whose names contain a text\n" +
 			"  esc        show all again         k   show keys, in place of their fingerprints\n" +
-			"  h          the heaviest keys      a   this server only, or all of its Redis\n" +
-			"  q          quit                   p   pause\n\n" +
+			"  q          quit                   h   show the heaviest keys first\n\n" +
 			"Without a terminal, or with --once, print one second and exit. The numbers are of all servers that\n" +
-			"share the Redis of the server, or of the server only with --this. CANDIDATE is what the candidate of\n" +
-			"the rule would do to a key: free it, leave 5% of its denials, or newly limit it. The audit log notes\n" +
-			"which keys are shown. The admin listener has the same as a page, at /ui/.\n\n" + about,
+			"share the Redis of the server, or of the server only with --this. WOULD is what a rule in shadow or\n" +
+			"a candidate would deny, and FREES how many keys a candidate would free. CANDIDATE is what it would\n" +
+			"do to a key: free it, leave 5% of its denials, or newly limit it. The audit log notes which keys are\n" +
+			"shown. The admin listener has the same as a page, at /ui/.\n\n" + about,
 		Example: "  sluice top\n  sluice top login --once\n  sluice top --json | jq .keys",
 		Args:    mayHaveRule,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,7 +57,7 @@ func newTop() *cobra.Command {
 			}
 		},
 	}
-	cmd.Flags().BoolVar(&t.view.alone, "this", false, "show only the server that is called, and not all servers of its Redis")
+	cmd.Flags().BoolVar(&t.alone, "this", false, "show only the server that is called, and not all servers of its Redis")
 	cmd.Flags().BoolVar(&once, "once", false, "print one second and exit")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the server's answer each second, in JSON, a line each")
 	c.register(cmd)
@@ -68,13 +68,14 @@ func newTop() *cobra.Command {
 type top struct {
 	client *client
 	view   topView
+	alone  bool            // the numbers are of the called server, and not of all servers
 	text   json.RawMessage // the last frame, as the server wrote it
 }
 
 // path returns where the frames of the view are.
 func (t *top) path() string {
 	q := url.Values{"servers": {"all"}}
-	if t.view.alone {
+	if t.alone {
 		q.Set("servers", "this")
 	}
 	if t.view.rule != "" {
@@ -99,11 +100,11 @@ func (t *top) fetch(ctx context.Context) error {
 		}
 		t.view.words = &w
 	}
-	for i := range f.Keys {
-		t.reveal(ctx, f.Keys[i].Rule, f.Keys[i].Digest)
+	for _, k := range f.Keys {
+		t.reveal(ctx, k.Rule, k.Digest)
 	}
-	for i := range f.Heavy {
-		t.reveal(ctx, f.Heavy[i].Rule, f.Heavy[i].Digest)
+	for _, k := range f.Heavy {
+		t.reveal(ctx, k.Rule, k.Digest)
 	}
 	t.view.server = string(t.client.server)
 	return t.view.add(&f)
@@ -258,7 +259,7 @@ func (t *top) run(ctx context.Context, in, out *os.File) error {
 			next = time.Now()
 		case <-ticks.C: // the size of the terminal may have changed
 		}
-		if t.view.paused || time.Now().Before(next) {
+		if time.Now().Before(next) {
 			continue
 		}
 		next = time.Now().Add(topEvery)

@@ -3,9 +3,7 @@ package cli
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 )
 
 // The styles of lines.
@@ -20,31 +18,18 @@ const (
 // topLine is a line of the screen.
 type topLine struct{ text, style string }
 
-// topColumn is a column of a table.
-type topColumn[T any] struct {
-	head string
-	// width is in characters. It is negative if texts begin at the left, and zero if the column is left out.
-	width int
-	text  func(row *T) string
-}
-
-// table draws a table: its head, and a line for each row. The width of a column does not follow its texts, so that nothing jumps while
-// they change: longer ones are cut.
-func table[T any](columns []topColumn[T], rows []T, style func(row *T) string) []topLine {
-	line := func(text func(c *topColumn[T]) string) string {
-		var cells []string
-		for i := range columns {
-			if c := &columns[i]; c.width != 0 {
-				cells = append(cells, fmt.Sprintf("%*s", c.width, fit(text(c), max(c.width, -c.width))))
+// columns returns a function that makes a line of a table. A width is in characters: negative if texts begin at the left, and zero if the
+// column is left out. It does not follow the texts, so that nothing jumps while they change: longer ones are cut.
+func columns(widths ...int) func(style string, cells ...string) topLine {
+	return func(style string, cells ...string) topLine {
+		var shown []string
+		for i, width := range widths {
+			if width != 0 {
+				shown = append(shown, fmt.Sprintf("%*s", width, fit(cells[i], max(width, -width))))
 			}
 		}
-		return strings.Join(cells, " ")
+		return topLine{strings.Join(shown, " "), style}
 	}
-	lines := []topLine{{line(func(c *topColumn[T]) string { return c.head }), bold}}
-	for i := range rows {
-		lines = append(lines, topLine{line(func(c *topColumn[T]) string { return c.text(&rows[i]) }), style(&rows[i])})
-	}
-	return lines
 }
 
 // cut keeps the head of a table, and so many lines that it has most lines, with the selected one.
@@ -64,20 +49,6 @@ func fit(text string, width int) string {
 	return text
 }
 
-// compact writes a number with few digits.
-func compact(n int64) string {
-	switch {
-	case n >= 1_000_000_000:
-		return fmt.Sprintf("%dG", n/1_000_000_000)
-	case n >= 1_000_000:
-		return fmt.Sprintf("%dM", n/1_000_000)
-	case n >= 10_000:
-		return fmt.Sprintf("%dk", n/1000)
-	default:
-		return strconv.FormatInt(n, 10)
-	}
-}
-
 func title(rule string) string {
 	if rule == noRule {
 		return "no rule"
@@ -88,9 +59,9 @@ func title(rule string) string {
 // rate writes a number of requests a second.
 func rate(n float64) string {
 	if n > 0 && n < 10 {
-		return strconv.FormatFloat(n, 'f', 1, 64)
+		return fmt.Sprintf("%.1f/s", n)
 	}
-	return strconv.FormatFloat(n, 'f', 0, 64)
+	return fmt.Sprintf("%.0f/s", n)
 }
 
 // part writes a part of a number, in percent.
@@ -101,21 +72,7 @@ func part(n, of float64) string {
 	case n > 0 && n < of/100:
 		return "<1%"
 	}
-	return strconv.FormatFloat(100*n/of, 'f', 0, 64) + "%"
-}
-
-// short writes milliseconds in one unit, and a wait not shorter than it is.
-func short(ms int64) string {
-	switch d := time.Duration(ms) * time.Millisecond; {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", (ms+999)/1000)
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%.0fm", d.Minutes())
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%.0fh", d.Hours())
-	default:
-		return fmt.Sprintf("%dd", int64(d.Hours()/24))
-	}
+	return fmt.Sprintf("%.0f%%", 100*n/of)
 }
 
 // sparkline draws the last values, the greatest as a full block.

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,10 +24,8 @@ type topView struct {
 	order     int    // an index of topOrders
 	filter    string
 	filtering bool // keys go to the filter
-	paused    bool
 	unmasked  bool
-	heavy     bool // the heaviest keys are shown, and not the most limited ones
-	alone     bool // the numbers are of the called server, and not of all servers
+	heavy     bool // the heaviest keys come before the most limited ones
 }
 
 // topFrame is an answer of the server, and the numbers in it that grow, by their names.
@@ -137,9 +134,6 @@ func (v *topView) press(key string) bool {
 		}
 		return true
 	}
-	if flag := map[string]*bool{"k": &v.unmasked, "h": &v.heavy, "a": &v.alone, "p": &v.paused, " ": &v.paused}[key]; flag != nil {
-		*flag = !*flag
-	}
 	switch key {
 	case "q", "\x04":
 		return false
@@ -153,8 +147,10 @@ func (v *topView) press(key string) bool {
 		v.order = (v.order + 1) % len(topOrders)
 	case "/":
 		v.filter, v.filtering = "", true
+	case "h":
+		v.heavy = !v.heavy
 	case "k":
-		v.keys, v.hidden = map[string]string{}, ""
+		v.unmasked, v.keys, v.hidden = !v.unmasked, map[string]string{}, ""
 	}
 	return true
 }
@@ -216,37 +212,22 @@ func (v *topView) rules() (rules []topRule) {
 
 // lines returns the screen, of a width and a height. Without a height, all rules and keys are listed.
 func (v *topView) lines(width, height int) []topLine {
-	f, rules := v.last(), v.rules()
-	state := "live"
-	switch {
-	case v.trouble != "":
-		state = "NO ANSWER"
-	case v.paused:
-		state = "paused"
+	f := v.last()
+	all := []topLine{{fmt.Sprintf("sluice top  %s%s  %s, up %s", v.server, servers(f.Live), f.Version, millis(f.AtMS-f.StartedMS)), bold}}
+	all = append(append(all, v.notes(f.Live)...), topLine{})
+	rules, below, last := v.ruleLines(width), v.keyLines(width), v.heavyLines(width)
+	if v.heavy {
+		below, last = last, below
 	}
-	all := []topLine{
-		{fmt.Sprintf("sluice top  %s%s  %s, up %s  %s", v.server, servers(f.Live), f.Version, short(f.AtMS-f.StartedMS), state), bold},
-		v.answer(rules),
-		{},
-	}
-	all = append(all, v.notes(f.Live)...)
-	ruleLines, keyLines := v.ruleLines(rules, width), v.keyLines(width)
-	switch {
-	case height == 0:
-		keyLines = append(append(keyLines, topLine{}), v.heavyLines(width)...)
-	case v.heavy:
-		keyLines = v.heavyLines(width)
-	}
+	below = slices.Concat(below, []topLine{{}}, last)
 	if height > 0 {
 		room := height - len(all) - 2 // an empty line, and the last line
-		ruleLines = cut(ruleLines, max(room-len(keyLines), (room+1)/2, 2))
-		keyLines = cut(keyLines, room-len(ruleLines))
+		rules = cut(rules, max(room-len(below), (room+1)/2, 2))
+		below = cut(below, room-len(rules))
 	}
-	all = append(append(append(all, ruleLines...), topLine{}), keyLines...)
+	all = slices.Concat(all, rules, []topLine{{}}, below)
 	if height > 0 {
-		for len(all) < height-1 {
-			all = append(all, topLine{})
-		}
+		all = append(all, make([]topLine, max(0, height-len(all)))...)
 		all = append(all[:height-1], topLine{v.help(), faint})
 	}
 	for i := range all {
@@ -263,7 +244,7 @@ func (v *topView) help() string {
 	case v.filter != "":
 		return "rules with " + v.filter + "; esc shows all   / filter  s sort  q quit"
 	}
-	return fmt.Sprintf("q quit  ↑↓⏎ rule  esc  s sort: %s  / find  k keys  h heavy  a one  p pause", topOrders[v.order].name)
+	return fmt.Sprintf("q quit  ↑↓⏎ rule  esc  s sort: %s  / find  k keys  h heavy", topOrders[v.order].name)
 }
 
 // servers returns whose numbers the frame has, if there are several servers.
@@ -281,6 +262,12 @@ func servers(f *wire.Live) string {
 // notes returns what is wrong with the servers.
 func (v *topView) notes(f *wire.Live) (lines []topLine) {
 	add := func(style, text string) { lines = append(lines, topLine{printable(text), style}) }
+	if v.trouble != "" {
+		add(red, "NO ANSWER: "+v.trouble)
+	}
+	if f.NotReady != "" {
+		add(red, "not ready: "+f.NotReady)
+	}
 	for _, n := range f.Notes {
 		if n != "store: ok" {
 			add(red, n)
@@ -294,7 +281,7 @@ func (v *topView) notes(f *wire.Live) (lines []topLine) {
 		name := s.Name + " " + s.Admin
 		switch {
 		case s.State == wire.ServerSilent:
-			add(red, fmt.Sprintf("%s: no answer for %s", name, short(s.SeenMS)))
+			add(red, fmt.Sprintf("%s: no answer for %s", name, millis(s.SeenMS)))
 		case s.State == wire.ServerWaiting:
 			add(faint, name+": waiting for its answer")
 		case s.NotReady != "":
@@ -309,83 +296,38 @@ func (v *topView) notes(f *wire.Live) (lines []topLine) {
 	return lines
 }
 
-// mostTexts bounds the rules that the second line names.
-const mostTexts = 3
-
-// answer returns the line that names the limited rules and keys.
-func (v *topView) answer(rules []topRule) topLine {
-	if v.trouble != "" {
-		return topLine{printable(v.trouble), red}
-	}
-	if n := v.last().NotReady; n != "" {
-		return topLine{"not ready: " + printable(n), red}
-	}
-	var texts, others []string
-	for i := range rules {
-		r := &rules[i]
-		trial := ""
-		if r.Compared > 0 {
-			trial = fmt.Sprintf(" (candidate frees %d of %d keys)", r.Freed, r.Compared)
-		}
-		if r.denied > 0 {
-			texts = append(texts, fmt.Sprintf("%s refuses %s/s, %s%s", title(r.Rule), rate(r.denied), part(r.denied, r.demand), trial))
-		}
-		if r.would > 0 {
-			others = append(others, fmt.Sprintf("%s would refuse %s/s", title(r.Rule), rate(r.would)))
-		}
-	}
-	switch texts = append(texts, others...); {
-	case len(v.frames) < 2:
-		return topLine{"measuring", ""}
-	case len(texts) == 0:
-		return topLine{"nothing is limited now", ""}
-	}
-	if n := len(texts) - mostTexts; n > 0 {
-		texts = append(texts[:mostTexts], fmt.Sprintf("and %d more", n))
-	}
-	return topLine{strings.Join(texts, "; "), red}
-}
+// wide is the width of a terminal, from which on the tables have all columns.
+const wide = 120
 
 // ruleLines returns the table of rules.
-func (v *topView) ruleLines(rules []topRule, width int) []topLine {
-	const fixed = 49 // the columns beside the name and the sparkline
-	name := min(max(12, width-fixed-20), 40)
-	spark, units := width-name-fixed, 0
-	if width >= 110 && slices.ContainsFunc(rules, func(r topRule) bool { return unitsDiffer(&r) }) {
-		units, spark = 9, spark-10
+func (v *topView) ruleLines(width int) []topLine {
+	frees, units, fixed := 0, 0, 54 // the columns beside the name and the sparkline
+	if width >= wide {
+		frees, units, fixed = 7, 9, 72
 	}
-	return table([]topColumn[topRule]{
-		{"RULE", -name, func(r *topRule) string { return title(r.Rule) }},
-		{"STATE", -9, func(r *topRule) string { return r.state }},
-		{"REQUESTS", 9, func(r *topRule) string { return rate(r.demand) + "/s" }},
-		{"DENIED", 9, func(r *topRule) string { return rate(r.denied) + "/s" }},
-		{"SHARE", 6, func(r *topRule) string { return part(r.denied, r.demand) }},
-		{"PRESSURE", 8, func(r *topRule) string {
-			if r.Rule == noRule {
-				return "-"
-			}
-			return part(r.Pressure, 1)
-		}},
-		{"UNITS", units, func(r *topRule) string {
-			if !unitsDiffer(r) {
-				return ""
-			}
-			return compact(int64(r.units)) + "/s"
-		}},
-		{"LAST MINUTE", -max(spark, 1), func(r *topRule) string { return sparkline(r.minute, min(60, spark)) }},
-	}, rules, func(r *topRule) string {
-		switch {
-		case r.Rule == v.selected:
-			return inverted
-		case r.denied > 0:
-			return red
+	name := min(max(12, width-fixed-20), 40)
+	spark := max(1, width-fixed-name)
+	line := columns(-name, -9, 8, 8, 6, 8, 8, frees, units, -spark)
+	lines := []topLine{line(bold, "RULE", "STATE", "REQUESTS", "DENIED", "SHARE", "PRESSURE", "WOULD", "FREES", "UNITS", "LAST MINUTE")}
+	for _, r := range v.rules() {
+		style, pressure, freed := "", part(r.Pressure, 1), "-"
+		if r.denied > 0 {
+			style = red
 		}
-		return ""
-	})
+		if r.Rule == v.selected {
+			style = inverted
+		}
+		if r.Rule == noRule {
+			pressure = "-"
+		}
+		if r.Compared > 0 {
+			freed = fmt.Sprintf("%d/%d", r.Freed, r.Compared)
+		}
+		lines = append(lines, line(style, title(r.Rule), r.state, rate(r.demand), rate(r.denied), part(r.denied, r.demand), pressure, rate(r.would), freed,
+			rate(r.units), sparkline(r.minute, min(60, spark))))
+	}
+	return lines
 }
-
-// unitsDiffer reports whether the requests of a rule do not all cost one unit.
-func unitsDiffer(r *topRule) bool { return r.units > 0 && math.Abs(r.units-r.demand) > r.demand/50 }
 
 // heavyLines returns the table of the keys with the most requests that pass.
 func (v *topView) heavyLines(width int) []topLine {
@@ -393,67 +335,55 @@ func (v *topView) heavyLines(width int) []topLine {
 	if len(f.Heavy) == 0 {
 		return []topLine{{fmt.Sprintf("too few requests to estimate the heaviest keys: of allowed ones, one in %d is counted", f.Sampled), faint}}
 	}
-	return table([]topColumn[wire.HeavyKey]{
-		{"HEAVIEST KEY", -min(40, max(16, width-52)), func(k *wire.HeavyKey) string { return v.key(k.Rule, k.Digest) }},
-		{"RULE", -20, func(k *wire.HeavyKey) string { return printable(k.Rule) }},
-		{fmt.Sprintf("1 IN %d COUNTED", f.Sampled), 22, func(k *wire.HeavyKey) string { return fmt.Sprintf("%d±%d", k.Requests, k.Within) }},
-		{"SINCE", 6, func(k *wire.HeavyKey) string { return short(k.FirstMS) }},
-	}, f.Heavy, func(*wire.HeavyKey) string { return "" })
+	line := columns(-min(40, max(16, width-54)), -20, 22, 8)
+	lines := []topLine{line(bold, "HEAVIEST KEY", "RULE", fmt.Sprintf("1 IN %d COUNTED", f.Sampled), "SINCE")}
+	for _, k := range f.Heavy {
+		lines = append(lines, line("", v.key(k.Rule, k.Digest), printable(k.Rule), fmt.Sprintf("%d±%d", k.Requests, k.Within), millis(k.FirstMS)))
+	}
+	return lines
 }
 
-// keyLines returns the table of keys.
+// keyLines returns the table of the keys that are limited, or that a rule in shadow or a candidate would limit.
 func (v *topView) keyLines(width int) []topLine {
 	keys := v.last().Keys
 	if len(keys) == 0 {
 		return []topLine{{"no key was denied in this half hour", faint}}
 	}
-	key, rule, why, left, candidate := 16, min(20, max(12, width-68)), 9, 9, 0
-	if slices.ContainsFunc(keys, func(k wire.DeniedKey) bool { return k.Candidate != nil || k.Role == "candidate" }) {
-		candidate = 9
+	key, why, candidate, left := 16, 9, 0, 8
+	switch {
+	case width >= wide:
+		key, why, candidate, left = min(40, width-98), 19, 9, 13
+	case slices.ContainsFunc(keys, func(k wire.DeniedKey) bool { return compared(&k) != "-" }):
+		why, candidate = 0, 9
 	}
-	if width >= 100+candidate {
-		key, why, left = min(40, width-67-rule-candidate), 19, 13
-	} else if candidate > 0 {
-		why = 0 // the column of the candidate is there instead
-	}
-	now := func(k *wire.DeniedKey) float64 { return v.per(countID(k)) }
-	return table([]topColumn[wire.DeniedKey]{
-		{"KEY", -key, func(k *wire.DeniedKey) string { return v.key(k.Rule, k.Digest) }},
-		{"RULE", -rule, func(k *wire.DeniedKey) string { return printable(k.Rule) }},
-		{"DENIED", 8, denials},
-		{"NOW", 7, func(k *wire.DeniedKey) string { return rate(now(k)) + "/s" }},
-		{"SINCE", 5, func(k *wire.DeniedKey) string { return short(k.FirstMS) }},
-		{"WHY", -why, reason},
-		{"CANDIDATE", -candidate, func(k *wire.DeniedKey) string {
-			switch t := k.Candidate; {
-			case k.Role == "candidate":
-				return "newly"
-			case t == nil:
-				return "-"
-			case t.WouldDeny == 0:
-				return "freed"
-			case t.WouldDeny < t.Compared:
-				return part(float64(t.WouldDeny), float64(t.Compared)) + " left"
-			default:
-				return "limited"
-			}
-		}},
-		{"LEFT", left, func(k *wire.DeniedKey) string {
-			if k.Now == nil {
-				return "-"
-			}
-			return compact(k.Now.Remaining) + " of " + compact(k.Now.Capacity)
-		}},
-		{"PASSES", 7, func(k *wire.DeniedKey) string {
-			if k.Now == nil {
-				return "-"
-			}
-			return retryAfter(k.Now.Allowed, &k.Now.Waits, short)
-		}},
-	}, keys, func(k *wire.DeniedKey) string {
-		if now(k) > 0 {
-			return red
+	line := columns(-key, -min(20, max(11, width-69)), 8, 7, 6, -why, -candidate, left, 8)
+	lines := []topLine{line(bold, "KEY", "RULE", "DENIED", "NOW", "SINCE", "WHY", "CANDIDATE", "LEFT", "PASSES")}
+	for i := range keys {
+		k := &keys[i]
+		style, now, left, passes := "", v.per(countID(k)), "-", "-"
+		if now > 0 {
+			style = red
 		}
-		return ""
-	})
+		if k.Now != nil {
+			left, passes = fmt.Sprintf("%d of %d", k.Now.Remaining, k.Now.Capacity), retryAfter(k.Now.Allowed, &k.Now.Waits, millis)
+		}
+		lines = append(lines, line(style, v.key(k.Rule, k.Digest), printable(k.Rule), denials(k), rate(now), millis(k.FirstMS), reason(k), compared(k), left, passes))
+	}
+	return lines
+}
+
+// compared writes in a word what the candidate of its rule would do to a key.
+func compared(k *wire.DeniedKey) string {
+	switch t := k.Candidate; {
+	case k.Role == "candidate":
+		return "newly"
+	case t == nil:
+		return "-"
+	case t.WouldDeny == 0:
+		return "freed"
+	case t.WouldDeny < t.Compared:
+		return part(float64(t.WouldDeny), float64(t.Compared)) + " left"
+	default:
+		return "limited"
+	}
 }
