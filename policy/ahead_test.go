@@ -168,6 +168,18 @@ func TestAllowancesComeBeforeBans(t *testing.T) {
 	}
 }
 
+// A trace names the allowance of the key, whatever is left of it, and of no other key.
+func TestTracesNameAllowances(t *testing.T) {
+	a := newAhead(t, mayHaveAhead("r", perHour(1)))
+	a.grant("r", "one", 3)
+	if x := a.Trace(tenant("acme")).Rules[0].Ahead; x == nil || x.Units != 3 || !x.Until.Equal(a.now.Add(time.Hour)) {
+		t.Errorf("the trace of a key with 3 units ahead has %+v", x)
+	}
+	if x := a.Trace(tenant("zoe")).Rules[0].Ahead; x != nil {
+		t.Errorf("the trace of a key without units ahead has %+v", x)
+	}
+}
+
 // An allowance outlives the bound of its rule: a policy without it pays nothing, and a later one pays what was left.
 func TestAllowancesOutliveTheBound(t *testing.T) {
 	r := mayHaveAhead("r", perHour(1))

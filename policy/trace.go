@@ -57,6 +57,8 @@ type TracedRule struct {
 	// Plan is the part that names the plan of the request, with its value. OK is false without a plan of the policy. Nil if the rule
 	// has no numbers by plan, or requests name none.
 	Plan *KeyValue
+	// Ahead is the allowance of the key, which pays for what the limits lack; nil for none.
+	Ahead *Allowance
 	// Results are the requests to the store about the rule's limits, undecided.
 	Results []LimitResult
 }
@@ -174,6 +176,11 @@ func (p *Policy) traceMet(tr *TracedRule, r *rule, a *Attributes, variant, patte
 			tr.Denied = sluice.ReasonMissingKey // the rule degrades or marks
 		}
 		return
+	}
+	for i := range s.selected {
+		if x := s.selected[i].allowance; x != nil && !s.selected[i].fixed() {
+			tr.Ahead = &x.Allowance
+		}
 	}
 	s.fill(false)
 	tr.Results = s.results()

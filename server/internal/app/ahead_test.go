@@ -112,6 +112,14 @@ func TestUnitsAheadLast(t *testing.T) {
 			t.Errorf("%s: %s; want %s", when, got, want)
 		}
 	}
+	shows := func(method, path, body, want string) {
+		t.Helper()
+		if _, text := r.send(Admin, method, path, body, "Content-Type", "application/json"); !strings.Contains(text, want) {
+			t.Errorf("%s is answered %s; want %s", path, text, want)
+		}
+	}
+	const list, explain = "/v1/overrides?rule=tenants&ahead=true", `{"path": "/t", "headers": {"X-Tenant": "acme"}}`
+	shows(http.MethodGet, list, "", `{"overrides":[]}`)
 	check(5, `"allowed":true`)
 	check(1, `"allowed":false`)
 	for _, key := range []string{"k1", "k1", "k2"} {
@@ -125,6 +133,8 @@ func TestUnitsAheadLast(t *testing.T) {
 	check(1, `"remaining":4,`)
 	check(1, `"ahead":true,`)
 	expect("after three requests", "true, 5 used, 5+3 of 8 ahead for 10h0m0s")
+	shows(http.MethodGet, list, "", `"key":["acme"],"ahead":{"units":8,"used":5,"remaining":3,"until":"`)
+	shows(http.MethodPost, "/v1/explain", explain, `"ahead":{"units":8,"until":"`)
 	r.ahead(`, "units": 2`)
 	expect("with a later end", "true, 5 used, 5+5 of 10 ahead for 24h0m0s")
 	r.ahead(`, "units": 1, "for_ms": 1000`)
@@ -134,6 +144,7 @@ func TestUnitsAheadLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("without a bound in the rule", "false, 5 used")
+	shows(http.MethodGet, list, "", `"not_in_force":"the rule names no bound for units ahead, or they have ended"`)
 	text = strings.Replace(text, "floor: 0", "ahead: {units: 10, for: 12h}", 1)
 	if err := r.Reload(); err != nil {
 		t.Fatal(err)

@@ -465,6 +465,9 @@ func (l *keyList) print(out io.Writer) error {
 		case k.Plan != "":
 			why += " under plan " + k.Plan
 		}
+		if k.Now != nil && k.Now.Ahead {
+			why += "; units ahead pay"
+		}
 		if k.Candidate != nil {
 			why += "; " + tried(k.Candidate)
 		}

@@ -226,7 +226,7 @@ func newOverrideGet() *cobra.Command {
 				}
 				return e.Encode(&o)
 			}
-			for o, err := range c.overrides(cmd.Context(), args[0], "") {
+			for o, err := range c.overrides(cmd.Context(), url.Values{"rule": args}) {
 				if err == nil && len(o.Key) > 0 {
 					err = fmt.Errorf("keys of %s have values; give them: %s, or list all with sluice override list", args[0], usageOf(cmd))
 				}
@@ -242,11 +242,11 @@ func newOverrideGet() *cobra.Command {
 	return cmd
 }
 
-// overrides returns the overrides of a rule, until an error.
-func (c *client) overrides(ctx context.Context, rule, prefix string) iter.Seq2[*wire.Override, error] {
+// overrides returns all overrides that a query is about, until an error.
+func (c *client) overrides(ctx context.Context, q url.Values) iter.Seq2[*wire.Override, error] {
 	return func(yield func(*wire.Override, error) bool) {
-		for from, more := "", true; more; more = from != "" {
-			q := url.Values{"rule": {rule}, "prefix": {prefix}, "from": {from}, "most": {strconv.Itoa(overrideBatch)}}
+		q.Set("most", strconv.Itoa(overrideBatch))
+		for more := true; more; more = q.Get("from") != "" {
 			var page wire.Overrides
 			if err := c.call(ctx, http.MethodGet, overridesPath+"?"+q.Encode(), nil, &page); err != nil {
 				yield(nil, err)
@@ -257,26 +257,31 @@ func (c *client) overrides(ctx context.Context, rule, prefix string) iter.Seq2[*
 					return
 				}
 			}
-			from = page.Next
+			q.Set("from", page.Next)
 		}
 	}
 }
 
 func newOverrideList() *cobra.Command {
 	var c client
-	var asJSON bool
+	var asJSON, ahead bool
 	var prefix string
 	cmd := &cobra.Command{
-		Use:     "list [RULE]",
-		Short:   "List the overrides of a rule, or the rules that have some",
-		Long:    "List the overrides of a rule in a running server. Without RULE, list the rules that have some.\n\n" + about,
-		Example: "  sluice override list tenants --prefix ac",
+		Use:   "list [RULE]",
+		Short: "List the overrides of a rule, or the rules that have some",
+		Long: "List the overrides of a rule in a running server. Without RULE, list the rules that have some.\n" +
+			"With --ahead, list the keys of the rule that have units ahead, and what is left of them.\n\n" + about,
+		Example: "  sluice override list tenants --prefix ac\n  sluice override list tenants --ahead",
 		Args:    mayHaveRule,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			out := cmd.OutOrStdout()
+			out, q, none := cmd.OutOrStdout(), url.Values{}, "no key has an override by call"
+			if ahead {
+				q.Set("ahead", "true")
+				none = "no key has units ahead"
+			}
 			if len(args) == 0 {
 				var all wire.OverriddenRules
-				if err := c.call(cmd.Context(), http.MethodGet, overridesPath, nil, &all); err != nil {
+				if err := c.call(cmd.Context(), http.MethodGet, overridesPath+"?"+q.Encode(), nil, &all); err != nil {
 					return err
 				}
 				for _, rule := range all.Rules {
@@ -286,7 +291,8 @@ func newOverrideList() *cobra.Command {
 			}
 			e, t := json.NewEncoder(out), newRows(out, "KEY", "NUMBERS", "UNTIL", "BY", "NOTE")
 			found := false
-			for o, err := range c.overrides(cmd.Context(), args[0], prefix) {
+			q["rule"], q["prefix"] = args, []string{prefix}
+			for o, err := range c.overrides(cmd.Context(), q) {
 				if found = true; err == nil && asJSON {
 					err = e.Encode(o)
 				}
@@ -301,13 +307,14 @@ func newOverrideList() *cobra.Command {
 			case asJSON:
 				return nil
 			case !found:
-				_, err := fmt.Fprintln(out, "no key has an override by call")
+				_, err := fmt.Fprintln(out, none)
 				return err
 			}
 			return t.end()
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each override")
+	cmd.Flags().BoolVar(&ahead, "ahead", false, "list the keys with units ahead")
 	cmd.Flags().StringVar(&prefix, "prefix", "", "list only keys of which a part begins with `TEXT`")
 	c.register(cmd)
 	return cmd
@@ -332,6 +339,8 @@ func noteText(o *wire.Override) string {
 // termsText describes the numbers of an override.
 func termsText(o *wire.Override) string {
 	switch {
+	case o.Ahead != nil:
+		return fmt.Sprintf("%d of %d units ahead", o.Ahead.Remaining, o.Ahead.Units)
 	case o.Unlimited:
 		return "unlimited"
 	case o.Deny:
@@ -360,7 +369,7 @@ func newOverrideExport() *cobra.Command {
 			w := csv.NewWriter(cmd.OutOrStdout())
 			defer w.Flush()
 			begun := false
-			for o, err := range c.overrides(cmd.Context(), args[0], "") {
+			for o, err := range c.overrides(cmd.Context(), url.Values{"rule": args}) {
 				if err == nil && !begun {
 					begun, err = true, w.Write(columnsOf(len(o.Key)))
 				}

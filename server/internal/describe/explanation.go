@@ -1,6 +1,10 @@
 package describe
 
-import "github.com/sluicehq/sluice/policy"
+import (
+	"time"
+
+	"github.com/sluicehq/sluice/policy"
+)
 
 // LimitResult is the JSON of a limit that applies to a request, and of what the request takes of it. It is part
 // of the answers of the decision API and of `sluice explain --json`.
@@ -71,6 +75,14 @@ type ExplainedRule struct {
 	Plan   *ExplainedPart   `json:"plan,omitempty"`
 	Key    []ExplainedPart  `json:"key,omitempty"`
 	Limits []ExplainedLimit `json:"limits,omitempty"`
+	// Ahead are the units ahead of the key, which pay for what the limits lack.
+	Ahead *ExplainedAhead `json:"ahead,omitempty"`
+}
+
+// ExplainedAhead is the JSON of units ahead in a trace: how many were given, and their end.
+type ExplainedAhead struct {
+	Units int64     `json:"units"`
+	Until time.Time `json:"until"`
 }
 
 // ExplainedLimit is the JSON of a limit in a trace.
@@ -114,6 +126,9 @@ func NewExplanation(t *policy.Trace, remote bool) *Explanation {
 		if k := r.Plan; k != nil {
 			missing := k.Value == "" && !k.Repeated
 			x.Plan = &ExplainedPart{Part: k.Part.String(), Value: k.Value, Missing: missing, Unknown: !k.OK && !missing}
+		}
+		if r.Ahead != nil {
+			x.Ahead = &ExplainedAhead{r.Ahead.Units, r.Ahead.Until.UTC()}
 		}
 		for j := range r.Results {
 			if r.Rule.Always {

@@ -91,6 +91,8 @@ type LeftNow struct {
 	Remaining int64  `json:"remaining"`
 	// From is where the numbers come from, if they are not the rule's.
 	From string `json:"from,omitempty"`
+	// Ahead says that units ahead would pay for the request; Remaining counts them.
+	Ahead bool `json:"ahead,omitempty"`
 	Waits
 }
 
@@ -205,6 +207,8 @@ type Override struct {
 	// Key holds the values of the rule's key.
 	Key []string `json:"key"`
 	OverrideTerms
+	// Ahead are the units ahead of the key, in a list of them.
+	Ahead *AheadUsage `json:"ahead,omitempty"`
 	// Until is when it ends; left out for never.
 	Until time.Time `json:"until,omitzero"`
 	Note  string    `json:"note,omitempty"`

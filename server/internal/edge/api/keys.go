@@ -103,7 +103,7 @@ func (a *API) LeftNow(ctx context.Context, k *wire.DeniedKey) (left *wire.LeftNo
 		if d := &m.Decision; left == nil || tighter(d, left) {
 			left = &wire.LeftNow{
 				Allowed: d.Allowed, Reason: d.Reason.String(), Capacity: d.Limit, Remaining: d.Remaining, Waits: waitsOf(d, d.Delay),
-				From: a.phrases().LimitResult(m).From,
+				From: a.phrases().LimitResult(m).From, Ahead: m.Ahead != nil,
 			}
 		}
 	}

@@ -278,13 +278,13 @@ func printed(text string, most int) string {
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
-// listOverrides answers with the override of a key, a page of the overrides of a rule, or the rules that have overrides.
+// listOverrides answers with the override of a key, a page of the overrides or of the units ahead of a rule, or the rules that have overrides.
 func (a *API) listOverrides(w http.ResponseWriter, r *http.Request) *problem {
-	values, p := parameters(r, "rule", "key", "prefix", "from", "most")
+	values, p := parameters(r, "rule", "key", "prefix", "from", "most", "ahead")
 	if p != nil {
 		return p
 	}
-	rule := values.Get("rule")
+	rule, ahead := values.Get("rule"), values.Get("ahead")
 	switch delete(values, "rule"); {
 	case rule == "" && len(values) > 0:
 		return invalid("?rule", "The name of the rule is missing.", "name the rule, or leave out the other parameters")
@@ -292,7 +292,9 @@ func (a *API) listOverrides(w http.ResponseWriter, r *http.Request) *problem {
 		writeJSON(w, http.StatusOK, wire.OverriddenRules{Rules: listOf(a.o.Overrides.Rules()), Kept: a.o.Overrides.KeptIn()})
 		return nil
 	case values.Has("key") && len(values) > 1:
-		return invalid("?key", "The key names one override, and there are parameters of a list.", "leave out key, or prefix, from and most")
+		return invalid("?key", "The key names one override, and there are parameters of a list.", "leave out key, or the other parameters")
+	case ahead != "" && ahead != "true":
+		return invalid("?ahead", fmt.Sprintf("%.32q is not true.", ahead), "give ahead=true for the keys with units ahead, or leave it out")
 	case values.Has("key"):
 		return a.getOverride(w, r, rule, values["key"])
 	case a.o.Decider.Policy().Rule(rule) == nil && !a.isGone(rule):
@@ -306,13 +308,19 @@ func (a *API) listOverrides(w http.ResponseWriter, r *http.Request) *problem {
 	if p != nil {
 		return p
 	}
-	list, next, more, err := a.o.Overrides.List(r.Context(), rule, values.Get("prefix"), after, most)
+	of := rule
+	if ahead != "" {
+		of = policy.AllowancesOf(rule)
+	}
+	list, next, more, err := a.o.Overrides.List(r.Context(), of, values.Get("prefix"), after, most)
 	if err != nil {
 		return unavailable("The store did not read the overrides: "+err.Error()+".", "try again later")
 	}
 	page := wire.Overrides{Overrides: make([]wire.Override, len(list))}
 	for i := range list {
-		page.Overrides[i] = a.wireOverride(&list[i])
+		if page.Overrides[i], p = a.wireOverride(r.Context(), rule, &list[i]); p != nil {
+			return p
+		}
 	}
 	if more {
 		page.Next = strconv.Itoa(next.Len()) + "." + base64.RawURLEncoding.EncodeToString([]byte(next.Text()))
@@ -334,8 +342,11 @@ func (a *API) getOverride(w http.ResponseWriter, r *http.Request, rule string, k
 	if o.Removed {
 		return &problem{Status: http.StatusNotFound, Title: "No override", Detail: "The key has no override by call.", Remedy: "see the numbers that the key has with /v1/peek"}
 	}
-	writeJSON(w, http.StatusOK, a.wireOverride(&o))
-	return nil
+	x, p := a.wireOverride(r.Context(), rule, &o)
+	if p == nil {
+		writeJSON(w, http.StatusOK, x)
+	}
+	return p
 }
 
 // pageAfter reads the key after which a page begins; the zero Key for the first page.
@@ -352,15 +363,21 @@ func pageAfter(from string) (after sluice.Key, p *problem) {
 	return sluice.EncodedKey(string(key), n), nil
 }
 
-// wireOverride returns an override as answers have it.
-func (a *API) wireOverride(o *wire.KeptOverride) wire.Override {
-	p := a.o.Decider.Policy()
-	x := wire.Override{
-		Rule: o.Rule, Key: listOf(p.KeyValues(o.Rule, o.Key)), Until: o.Until.UTC(), Note: o.Note, By: o.By, At: o.At.UTC(),
+// wireOverride returns an override of a rule, or units ahead, as answers have it.
+func (a *API) wireOverride(ctx context.Context, rule string, o *wire.KeptOverride) (x wire.Override, p *problem) {
+	now := a.o.Decider.Policy()
+	x = wire.Override{
+		Rule: rule, Key: listOf(now.KeyValues(rule, o.Key)), Until: o.Until.UTC(), Note: o.Note, By: o.By, At: o.At.UTC(),
+	}
+	if o.Rule != rule {
+		if x.Ahead, p = a.unitsAhead(ctx, rule, x.Key); x.Ahead == nil {
+			x.NotInForce = "the rule names no bound for units ahead, or they have ended"
+		}
+		return x, p
 	}
 	_ = json.Unmarshal([]byte(o.Terms), &x.OverrideTerms) // terms of another version stay empty
-	if err := p.CheckTerms(o.Rule, o.Terms); err != nil {
+	if err := now.CheckTerms(rule, o.Terms); err != nil {
 		x.NotInForce = err.Error()
 	}
-	return x
+	return x, nil
 }

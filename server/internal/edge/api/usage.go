@@ -58,12 +58,19 @@ func (a *API) usageOf(ctx context.Context, q policy.RuleRequest) (*wire.Usage, *
 		}
 		u.Limits = append(u.Limits, l)
 	}
-	x, remaining, found, err := a.o.Decider.Policy().Allowance(ctx, a.o.Decider.Store(), q.Rule, q.Key...)
-	if err != nil {
+	var p *problem
+	u.Ahead, p = a.unitsAhead(ctx, q.Rule, q.Key)
+	return u, p
+}
+
+// unitsAhead returns what a key of a rule has ahead; nil for nothing that counts.
+func (a *API) unitsAhead(ctx context.Context, rule string, key []string) (*wire.AheadUsage, *problem) {
+	x, remaining, found, err := a.o.Decider.Policy().Allowance(ctx, a.o.Decider.Store(), rule, key...)
+	switch {
+	case err != nil:
 		return nil, a.requestProblem(err)
+	case !found:
+		return nil, nil
 	}
-	if found {
-		u.Ahead = &wire.AheadUsage{Units: x.Units, Used: max(0, x.Units-remaining), Remaining: remaining, Until: x.Until.UTC()}
-	}
-	return u, nil
+	return &wire.AheadUsage{Units: x.Units, Used: max(0, x.Units-remaining), Remaining: remaining, Until: x.Until.UTC()}, nil
 }
