@@ -104,7 +104,7 @@ func (x *overriding) fail(of *tenant, format string, args ...any) {
 const lawRule = "law"
 
 // newOverriding returns stores without states. A client adds a store in Redis.
-func newOverriding(t *rapid.T, f family, client redisstore.Client, prefix string) *overriding {
+func newOverriding(t *rapid.T, f family, client redisstore.Client, o redisstore.Options) *overriding {
 	t.Helper()
 	x := &overriding{T: t, family: f, table: policy.NewOverrideTable(), truth: map[string]given{}, ahead: map[string]*ahead{}}
 	x.now = time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC).UnixMicro() + rapid.Int64Range(0, 1e7).Draw(t, "start")
@@ -126,7 +126,7 @@ func newOverriding(t *rapid.T, f family, client redisstore.Client, prefix string
 		x.stores, x.names = append(x.stores, x.oracle), append(x.names, "oracle")
 	}
 	if client != nil {
-		remote, err := redisstore.New(redistest.WithClock(client, clock), redisstore.Options{Prefix: prefix})
+		remote, err := redisstore.New(redistest.WithClock(client, clock), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -555,8 +555,8 @@ func (x *overriding) play() (closest float64) {
 	return closest
 }
 
-// overrides plays a law with the tenants of each algorithm.
-func overrides(t *testing.T, times int, client redisstore.Client) {
+// overrides plays a law with the tenants of each algorithm. A client adds a store in Redis, which may be a cluster.
+func overrides(t *testing.T, times int, client redisstore.Client, cluster bool) {
 	t.Helper()
 	for _, f := range families {
 		t.Run(f.name, func(t *testing.T) {
@@ -564,7 +564,7 @@ func overrides(t *testing.T, times int, client redisstore.Client) {
 			for range redistest.Times(t, times) {
 				rapid.Check(t, func(t *rapid.T) {
 					n++
-					x := newOverriding(t, f, client, fmt.Sprintf("override-%s-%d", f.name, n))
+					x := newOverriding(t, f, client, redisstore.Options{Prefix: fmt.Sprintf("override-%s-%d", f.name, n), Cluster: cluster})
 					closest = max(closest, x.play())
 					paid += x.paid
 				})
@@ -583,12 +583,12 @@ func overrides(t *testing.T, times int, client redisstore.Client) {
 // as the oracle, also about charges that were made under other numbers.
 func TestOverridesKeepTheirBounds(t *testing.T) {
 	t.Parallel()
-	overrides(t, 5, nil)
+	overrides(t, 5, nil, false)
 }
 
 // Overrides that change at random moments are decided in Redis as in memory.
 func TestOverridesDecideAsInMemory(t *testing.T) {
 	t.Parallel()
 	a := newArena(t)
-	overrides(t, 1, plainClient{a.conn})
+	overrides(t, 1, plainClient{a.conn}, false)
 }
