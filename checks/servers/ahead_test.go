@@ -3,11 +3,14 @@ package servers
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sluicehq/sluice/checks/process"
 	"github.com/sluicehq/sluice/checks/redistest"
@@ -121,5 +124,89 @@ func TestUnitsAheadOnTwoServers(t *testing.T) {
 	}
 	if limit, ahead, _ := load("tenants", "zoe", 0); limit+ahead != 0 {
 		t.Errorf("after the restart, %d units are left", limit+ahead)
+	}
+}
+
+// A server in memory with a file of states is killed while it grants units ahead, and while a tenant uses them. After the restart, each
+// grant that was answered counts, and at most those that were asked for. What the tenant used before the last save stays used, so only
+// what it used later can be used again. In the end it gets exactly the rest.
+func TestUnitsAheadSurviveKills(t *testing.T) {
+	t.Parallel()
+	const clockTolerance, perGrant = 5 * time.Millisecond, 40
+	dir := t.TempDir()
+	config := fmt.Sprintf("store: {memory: {file: '%s', save_every: 20ms}}\n", filepath.Join(dir, "states")) + `
+rules:
+  - name: tenants
+    match: {path: /tenants}
+    key: "header:X-Tenant"
+    limit: {algorithm: fixed_window, rate: 1/30d}
+    ahead: {units: 1000000, for: 24h}
+`
+	s := serveIn(t, dir, config)
+	take := func(cost int64) (paid bool, err error) {
+		_, text, err := s.try("api", http.MethodPost, "/v1/check", fmt.Sprintf(`{"rule": "tenants", "key": ["acme"], "cost": %d}`, cost))
+		return strings.Contains(text, `"ahead":true`), err
+	}
+	var given, used, again int64
+	for round := range redistest.Times(t, 4) {
+		var answered, wanted, tried atomic.Int64
+		var mu sync.Mutex
+		var paid []time.Time
+		var calls sync.WaitGroup
+		calls.Go(func() {
+			for {
+				wanted.Add(perGrant)
+				if status, _, err := s.grantAhead("tenants", "acme", perGrant); err != nil || status != http.StatusOK {
+					return
+				}
+				answered.Add(perGrant)
+			}
+		})
+		for range 3 {
+			calls.Go(func() {
+				for {
+					tried.Add(1)
+					is, err := take(1)
+					if err != nil {
+						return
+					}
+					if is {
+						mu.Lock()
+						paid = append(paid, time.Now())
+						mu.Unlock()
+					}
+				}
+			})
+		}
+		<-time.After(time.Duration(50+rand.IntN(150)) * time.Millisecond)
+		s.Kill()
+		calls.Wait()
+		at, _ := savedAt(t, dir)
+		least := used
+		for _, when := range paid {
+			if when.Before(at.Add(-clockTolerance)) {
+				least++
+			}
+		}
+		s = serveIn(t, dir, config)
+		var units, now int64
+		if _, err := fmt.Sscanf(s.unitsAhead("tenants", "acme"), "%d of %d", &now, &units); err != nil {
+			t.Fatalf("round %d: after the restart: %v", round, err)
+		}
+		if units < given+answered.Load() || units > given+wanted.Load() {
+			t.Errorf("round %d: after the restart, %d units are given; %d were before, %d were answered, and %d were asked for", round, units, given, answered.Load(), wanted.Load())
+		}
+		if now < least || now > used+tried.Load() {
+			t.Errorf("round %d: after the restart, %d units are used; %d were before the last save, and %d were asked for", round, now, least, used+tried.Load())
+		}
+		again += max(0, used+int64(len(paid))-now)
+		given, used = units, now
+	}
+	t.Logf("%d units were given, and %d could be used again after a kill", given, again)
+	if paid, err := take(given - used); err != nil || !paid {
+		t.Errorf("the rest of %d units is not paid: %v, %v", given-used, paid, err)
+	}
+	if paid, err := take(1); err != nil || paid {
+		t.Errorf("after all units, one more is paid: %v, %v", paid, err)
 	}
 }
