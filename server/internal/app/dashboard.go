@@ -86,7 +86,7 @@ func (a *App) live(ctx context.Context, rule string) *wire.Live {
 	denied, _, allowed := e.decisions.Summarize(p, rule, fleet.MostKeys)
 	fleet.CountFreed(l.Rules, denied.Keys)
 	l.Heavy, l.Sampled = observe.HeavyKeys(allowed.Keys, mostHeavyKeys), observe.Sampled
-	l.Bans, l.MoreBans = a.liveBans(ctx, rule)
+	a.liveBans(ctx, rule, l)
 	l.Hybrid = append([]wire.HybridLimit{}, e.store.ListHybrid(rule, 0, e.decisions.Fingerprint).Limits...)
 	return l
 }
@@ -123,16 +123,15 @@ func (a *App) liveRules(p *policy.Policy) (rules []wire.LiveRule, more int) {
 	return rules, more
 }
 
-// liveBans returns the first bans in force, without the values of their keys. A store that does not answer has none.
-func (a *App) liveBans(ctx context.Context, rule string) (bans []wire.Ban, more bool) {
-	all, more := a.engine.api.FirstBans(ctx, mostLiveBans)
-	bans = []wire.Ban{}
+// liveBans lists the first bans in force, without the values of their keys.
+func (a *App) liveBans(ctx context.Context, rule string, l *wire.Live) {
+	all, more, err := a.engine.api.FirstBans(ctx, mostLiveBans)
+	l.Bans, l.MoreBans, l.BansUnknown = []wire.Ban{}, more, err != nil
 	for _, b := range all {
 		if b.Key = nil; rule == "" || rule == b.Rule {
-			bans = append(bans, b)
+			l.Bans = append(l.Bans, b)
 		}
 	}
-	return bans, more
 }
 
 // keyOf returns the values of a key that live listed.
@@ -147,7 +146,7 @@ func (a *App) keyOf(ctx context.Context, rule, digest string) []string {
 			return k.Key
 		}
 	}
-	bans, _ := e.api.FirstBans(ctx, mostLiveBans)
+	bans, _, _ := e.api.FirstBans(ctx, mostLiveBans) // of a store that does not answer, none
 	for i := range bans {
 		if bans[i].Rule == rule && bans[i].Digest == digest {
 			return bans[i].Key

@@ -44,6 +44,16 @@ func (r *running) check(path string, times int, header ...string) {
 	}
 }
 
+// The page reports that it has no bans only if the store answers.
+func TestTheDashboardReportsUnknownBans(t *testing.T) {
+	t.Parallel()
+	for store, unknown := range map[string]bool{"": false, fmt.Sprintf("store: {redis: {addresses: ['%s']}}\n", unusedAddress(t)): true} {
+		if l := start(t, parse(t, limited+store), nil).live(""); l.BansUnknown != unknown || l.Bans == nil || len(l.Bans) > 0 {
+			t.Errorf("with the store %q, the page has the bans %v, and they are unknown: %v; want none, and %v", store, l.Bans, l.BansUnknown, unknown)
+		}
+	}
+}
+
 // The page has the numbers of the metrics, keys without their values, and the words of the rules.
 func TestTheDashboardIsTheMetrics(t *testing.T) {
 	t.Parallel()

@@ -24,10 +24,12 @@ type Live struct {
 	Heavy   []HeavyKey `json:"heavy"`
 	Sampled int        `json:"sampled"`
 	// Bans are the first bans in force, without the values of their keys.
-	Bans     []Ban         `json:"bans"`
-	MoreBans bool          `json:"more_bans,omitempty"`
-	Store    Store         `json:"store"`
-	Hybrid   []HybridLimit `json:"hybrid"`
+	Bans     []Ban `json:"bans"`
+	MoreBans bool  `json:"more_bans,omitempty"`
+	// BansUnknown means that the store did not list the bans.
+	BansUnknown bool          `json:"bans_unknown,omitempty"`
+	Store       Store         `json:"store"`
+	Hybrid      []HybridLimit `json:"hybrid"`
 	// Reloads are the last configurations that were loaded, the latest first.
 	Reloads []Reload `json:"reloads"`
 	// Counted names the servers whose numbers are added, if the caller wanted all; left out for this one only. When it changes, the

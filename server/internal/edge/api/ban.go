@@ -136,13 +136,10 @@ func (a *API) listBans(w http.ResponseWriter, r *http.Request) *problem {
 	return nil
 }
 
-// FirstBans returns the first bans in force, and whether there are more; none if the store does not answer. Their digests are
+// FirstBans returns the first bans in force, and whether there are more. The error is of the store. Their digests are
 // fingerprints, as in the log; empty if the store does not keep the key.
-func (a *API) FirstBans(ctx context.Context, most int) (bans []wire.Ban, more bool) {
+func (a *API) FirstBans(ctx context.Context, most int) (bans []wire.Ban, more bool, err error) {
 	list, next, err := a.o.Decider.ListBans(ctx, sluice.BanQuery{Most: most})
-	if err != nil {
-		return nil, false
-	}
 	for i := range list {
 		b := listedBan(&list[i])
 		b.Digest = ""
@@ -151,7 +148,7 @@ func (a *API) FirstBans(ctx context.Context, most int) (bans []wire.Ban, more bo
 		}
 		bans = append(bans, b)
 	}
-	return bans, next != ""
+	return bans, next != "", err
 }
 
 // listedBan returns a ban as calls list it.
