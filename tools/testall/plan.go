@@ -18,11 +18,13 @@ const ours = "github.com/sluicehq/sluice"
 // early are the packages that start first: their tests wait the longest, so that the
 // others run meanwhile.
 var early = []string{
-	"checks/faults",
 	"checks/servers",
-	"checks/redis",
+	"checks/browser",
 	"checks/decisions",
+	"checks/faults",
 	"server/internal/cli",
+	"server/internal/app",
+	"checks/redis",
 	"server/internal/edge/proxy",
 }
 
@@ -46,6 +48,7 @@ var plain = map[string]string{
 	"bench/overredis":          "measures, which the race detector falsifies",
 	"bench/peers":              "code of other projects",
 	"checks/decisions":         "one goroutine calls both stores in turn; the crowds are in checks/redis and checks/faults",
+	"checks/faults":            "the faults are in other processes; crowded lists what callers share",
 	"checks/browser":           "the server and the browser are other processes",
 	"checks/fleet":             "one goroutine searches a ledger; checks/hybrid starts the processes",
 	"checks/hybrid":            "the callers are other processes; package hybrid runs with the detector",
@@ -57,9 +60,11 @@ var plain = map[string]string{
 	"checks/program":           "builds a program; the lock is between processes",
 	"checks/promises":          "reads the documentation",
 	"checks/protocols":         "the servers and clients under test are other processes",
+	"checks/redis":             "most tests call a server in turn; crowded lists the others",
 	"checks/redistest":         "a harness; the packages that use it run with the detector",
 	"checks/schemas":           "the server and its clients are other processes",
 	"checks/servers":           "the servers under test are other processes",
+	"checks/threats":           "the servers under test are other processes; crowded has the middleware",
 	"checks/vectors":           "one goroutine replays a vector",
 	"internal/granttest":       "one goroutine; the packages that use it run with the detector",
 	"internal/modelusage":      "pure functions",
@@ -72,38 +77,63 @@ var plain = map[string]string{
 	"internal/file/rules":      "reads files",
 	"policy/internal/paths":    "pure functions",
 	"policyfile":               "reads files",
+	"server/internal/app":      "most tests send one request after another; crowded lists the others",
 	"server/internal/config":   "reads files",
 	"server/internal/cli":      "most tests start a process for each command; crowded lists two with a server under load",
 	"storetest":                "the stores that use it run with the detector",
 
 	"server/internal/insight/logs":    "one goroutine reads lines",
-	"server/internal/insight/suggest": "one goroutine calls package replay, which runs with the detector",
+	"server/internal/insight/replay":  "most reports are of one goroutine; crowded lists those of several",
+	"server/internal/insight/suggest": "one goroutine calls package replay",
+	"server/internal/observe/fleet":   "pure functions",
 }
 
-// crowded are the tests of plain packages that run with the race detector: they have several goroutines.
+// crowded are the tests of plain packages that run with the race detector: they have several goroutines. By night, all tests
+// of these packages do.
 var crowded = map[string][]string{
+	"checks/faults":            {"TestBatchesOverSlotsCompete", "TestReleaseOnce", "TestScriptFlush"},
+	"checks/redis":             {"TestAdapterCutUnderLoad", "TestAdapterLifetime", "TestAdapterPausedServer", "TestGateConcurrency"},
+	"checks/threats":           {"TestNothingGetsPastTheMiddleware"},
 	"memory":                   {"TestMemoryKeepsTheContractConcurrently", "TestFastBatchesCompete", "TestLimitsComeAndGoConcurrently", "TestSavesUnderLoad", "TestTablesGrowConcurrently"},
 	"policy":                   {"TestVerdictsAreTheirOwn"},
 	"internal/file/expression": {"TestExpressionConcurrently"},
-	"server/internal/cli":      {"TestNoRequestIsLostWhenTheServerStops", "TestTheProgramFollowsItsFile"},
+	"server/internal/app": {
+		"TestAnOpenPageDoesNotDelayTheDrain", "TestBudgetIsExact", "TestCallsOfEnvoyAreDecidedAndCounted", "TestCertificatesChangeUnderLoad",
+		"TestDecisionsOfRedisClientsAreCounted", "TestEachChangeIsAudited", "TestEdgesShareThePressureOfARule", "TestHangingUpBuysNoAttempts",
+		"TestNoisyListenerHidesNoOther", "TestOverridesLast", "TestRapidReset", "TestReloadChangesWhatIsNear", "TestReloadsUnderLoad",
+		"TestRequestsUnderWayEndBeforeTheServerDoes", "TestSlowAndManyProxiedConnections", "TestSlowClientsHurtNobody",
+		"TestTheDashboardIsTheMetrics", "TestTokensChange", "TestWebhookHysteresis", "TestWhatAReloadChanges",
+	},
+	"server/internal/cli":            {"TestNoRequestIsLostWhenTheServerStops", "TestTheProgramFollowsItsFile"},
+	"server/internal/insight/replay": {"TestShardsChangeNothing"},
 }
 
 // lone are the tests of the other packages that run only without the race detector: they
 // try a great many inputs from one goroutine.
 var lone = map[string][]string{
-	".":              {"TestKeysDiffer"},
-	"checks/threats": {"TestBodiesThatNobodyReads", "TestDescriptionsAreDecidedAsRequests", "TestNothingComesBack", "TestNothingGetsPast", "TestNothingGetsPastGateways", "TestPairsOfValuesDoNotCollide", "TestParametersAreReadWhole"}, // the servers under test are other processes
-	"bandwidth":      {"TestConnectionsShareTheRateFairly", "TestRateExactly"},
-	"guard":          {"TestFlapsAddTheShare", "TestGuardKeepsTheContract", "TestScaleLaw", "TestScaledLimitsAreKept", "TestSharesAddUp"},
+	".":         {"TestKeysDiffer"},
+	"bandwidth": {"TestConnectionsShareTheRateFairly", "TestRateExactly"},
+	"guard":     {"TestFlapsAddTheShare", "TestGuardKeepsTheContract", "TestScaleLaw", "TestScaledLimitsAreKept", "TestSharesAddUp"},
 	"hybrid": { // the goroutines of a virtual clock wait most of the time
-		"TestBoundOverALossyNetwork", "TestFairShares", "TestHybridKeepsTheContract", "TestHybridLimitsFollowOverrides", "TestExactProcessesShare", "TestExactProcessesShareWithHaste", "TestRolloutsKeepTheBoundOfBothNumbers", "TestSimulatedBurst", "TestSimulatedLoweredNumbers", "TestSimulatedSeeds",
-		"TestSimulatedWindow", "TestSimulationsKeepAllPromises",
+		"TestAllUnitsAreAdmittedUnderOverload", "TestBoundedMemory", "TestBoundOverALossyNetwork", "TestExactProcessesShare",
+		"TestExactProcessesShareWithHaste", "TestFairShares", "TestHybridKeepsTheContract", "TestHybridLimitsFollowOverrides",
+		"TestLargeBatches", "TestRolloutsKeepTheBoundOfBothNumbers", "TestSimulatedBurst", "TestSimulatedLoweredNumbers",
+		"TestSimulatedSeeds", "TestSimulatedWindow", "TestSimulationsKeepAllPromises", "TestUnusedLimitsAreForgotten",
 	},
-	"httplimit":                      {"TestPartsOfKeysDoNotCollide", "TestForwardedForSpoofing", "TestIPv6Rotation", "TestReadOnceEqualsReadEach", "TestRulesMatchWhatReachesTheirHandlers", "TestSameHandlerSameKey"},
-	"redisstore":                     {"TestKeysAreInjective"},
-	"server/internal/edge/pipeline":  {"TestDecidesAsOneByOne"},
-	"server/internal/insight/replay": {"TestReplayEqualsALiveRun", "TestWholeSecondsAreBounded"}, // TestShardsChangeNothing has all goroutines
-	"server/internal/store/local":    {"TestFileOfStatesStaysSmall"},
+	"httplimit": {
+		"FuzzRoutes", "TestForwardedForSpoofing", "TestIPv6Rotation", "TestModelBodiesArriveWhole", "TestPartsOfKeysDoNotCollide",
+		"TestReadAheadLaw", "TestReadOnceEqualsReadEach", "TestRulesMatchWhatReachesTheirHandlers", "TestSameHandlerSameKey", "TestWorstRequestsAreCheap",
+	},
+	"policy/internal/keys":              {"TestTableIsAMap", "TestTableIsCompact"},
+	"redisstore":                        {"TestKeysAreInjective"},
+	"server/internal/edge/api":          {"TestCallersShareTheRoom", "TestReplaysAreBounded", "TestTheAnswersOfABatchAreBounded"},
+	"server/internal/edge/pipeline":     {"TestDecidesAsOneByOne"},
+	"server/internal/edge/resp":         {"TestChangedNumbersKeepTheBound", "TestChangedNumbersKeepWhatWasUsed", "TestFloodOfNumbers", "TestLongTransactions", "TestThrottleEqualsOracle"},
+	"server/internal/edge/spoe":         {"TestProxyNeverReads"},
+	"server/internal/observe/live":      {"TestAllowedKeysAreEstimated", "TestDenialsAreBracketed", "TestTrialsEqualTheirOracle"},
+	"server/internal/observe/telemetry": {"TestKeysMakeNoSeries"},
+	"server/internal/store/local":       {"TestFileOfStatesStaysSmall"},
+	"server/internal/store/overrides":   {"TestTextsAreAMap", "TestTextsTakeLittleMemory"},
 }
 
 // timed are the tests of all packages that measure shares of limits, compare times, or make thousands of calls a second
@@ -237,6 +267,7 @@ func plan(packages []string, t tier, picked bool) (chains [][]run, last []run) {
 		last = []run{
 			{name: "harnesses", packages: within(packages, harnesses)},
 			{name: "nightly tests", packages: in(packages, nightly), flags: []string{"-run", names(nightly)}},
+			{name: "with the race detector", packages: in(packages, crowded), flags: []string{"-skip", names(timed, nightly)}, race: true},
 		}
 		for i := range last {
 			last[i].together = 1
@@ -253,12 +284,13 @@ func plan(packages []string, t tier, picked bool) (chains [][]run, last []run) {
 			env: []string{"GOARCH=386", "CGO_ENABLED=0"}, kept: "386",
 		})
 	}
-	chain = append(chain, run{name: "crowded tests", packages: in(packages, crowded), flags: []string{"-run", names(crowded)}, race: true, kept: "race"})
-	other := []run{second, {name: "lone tests", packages: in(packages, lone), flags: []string{"-run", names(lone)}, kept: "lone"}}
+	chain = append(chain,
+		run{name: "crowded tests", packages: in(packages, crowded), flags: []string{"-run", names(crowded)}, race: true, kept: "race"},
+		run{name: "lone tests", packages: in(packages, lone), flags: []string{"-run", names(lone)}, kept: "lone"})
 	last = []run{
 		{name: "timed tests", packages: in(packages, timed), flags: []string{"-run", names(timed)}, together: 1, kept: "plain"},
 	}
-	return [][]run{used(chain...), used(other...)}, used(last...)
+	return [][]run{used(second), used(chain...)}, used(last...)
 }
 
 // atOnce is how many packages run at once. Many tests wait for servers and for time, so these are more than the processors.
@@ -277,7 +309,7 @@ func raced(packages []string) run {
 
 // unraced returns the run of the plain packages.
 func unraced(packages []string) run {
-	r := run{name: "without the race detector", together: atOnce(), kept: "plain"}
+	r := run{name: "without the race detector", together: atOnce() + 1, kept: "plain"} // most of them wait for servers
 	for _, p := range packages {
 		if _, found := plain[room(p)]; found {
 			r.packages = append(r.packages, p)

@@ -22,18 +22,20 @@ func TestPlanFollowsTheTables(t *testing.T) {
 		want     map[string][]string // by the name of the run
 	}{
 		{all, day, false, map[string][]string{
-			"with the race detector":    {"checks/faults", ".", "bandwidth"},
-			"without the race detector": {"internal/algo", "memory"},
+			"with the race detector":    {".", "bandwidth"},
+			"without the race detector": {"checks/faults", "internal/algo", "memory"},
 			"lone tests":                {".", "bandwidth"},
-			"crowded tests":             {"memory"},
+			"crowded tests":             {"checks/faults", "memory"},
 			"timed tests":               {"checks/faults"},
 			"tests on 32 bits":          {".", "memory"},
 		}},
 		{all, quick, false, map[string][]string{"quick tests": {".", "internal/algo", "memory", "bandwidth"}}},
-		{all, night, false, map[string][]string{"harnesses": {"bench/peers"}, "nightly tests": {"checks/faults", "bandwidth"}}},
+		{all, night, false, map[string][]string{
+			"harnesses": {"bench/peers"}, "nightly tests": {"checks/faults", "bandwidth"}, "with the race detector": {"checks/faults", "memory"},
+		}},
 		{all, day, true, map[string][]string{
-			"with the race detector":    {"checks/faults", ".", "bandwidth"},
-			"without the race detector": {"internal/algo", "memory", "bench/peers"},
+			"with the race detector":    {".", "bandwidth"},
+			"without the race detector": {"checks/faults", "internal/algo", "memory", "bench/peers"},
 		}},
 		{all[1:2], day, false, map[string][]string{"without the race detector": {"internal/algo"}}},
 	} {
