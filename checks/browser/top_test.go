@@ -37,7 +37,7 @@ func TestTopInATerminal(t *testing.T) {
 	shows := func(what string, ok func(lines []string) bool) {
 		t.Helper()
 		screen := ""
-		for began := time.Now(); time.Since(began) < process.Patience; {
+		for began := time.Now(); time.Since(began) < process.Patience; <-time.After(50 * time.Millisecond) {
 			screen = run("capture-pane", "-p")
 			if ok(strings.Split(strings.TrimSuffix(screen, "\n"), "\n")) {
 				return

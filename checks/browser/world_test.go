@@ -222,7 +222,7 @@ func eval[T any](b *tab, expression string) T {
 func (b *tab) until(what, expression string) time.Duration {
 	b.t.Helper()
 	began := time.Now()
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for ; time.Since(began) < 2*process.Patience; <-tick.C {
 		if eval[bool](b, expression) {

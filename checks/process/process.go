@@ -158,13 +158,13 @@ func (p *Process) Until(ready func() error) error {
 // Eventually waits for a condition, and returns how long that took.
 func Eventually(tb testing.TB, what string, ok func() bool) time.Duration {
 	tb.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	began := time.Now()
-	for ; time.Since(began) < Patience; <-tick.C {
+	// What takes long is tried less often: a try may be a scrape of a server.
+	pause := 10 * time.Millisecond
+	for began := time.Now(); time.Since(began) < Patience; <-time.After(pause) {
 		if ok() {
 			return time.Since(began)
 		}
+		pause = min(max(pause, time.Since(began)/8), 50*time.Millisecond)
 	}
 	tb.Fatalf("%s did not happen", what)
 	return 0

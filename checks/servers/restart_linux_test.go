@@ -29,7 +29,7 @@ const restarts = 2
 // enough is a limit that no test uses up.
 const enough = 100_000_000
 
-// callers send requests to one address without a pause, over HTTP/1.1 with connections of their own and over HTTP/2. They
+// callers send requests to one address, over HTTP/1.1 with connections of their own and over HTTP/2. They
 // forgive nothing: a connection ends after an answer that says so, and in no other way.
 type callers struct {
 	address string
@@ -56,11 +56,12 @@ func call(address string, trust *tls.Config, paths ...string) *callers {
 	return c
 }
 
+// ended reports, after a short pause, whether the calls shall end.
 func (c *callers) ended() bool {
 	select {
 	case <-c.stop:
 		return true
-	default:
+	case <-time.After(2 * time.Millisecond):
 		return false
 	}
 }

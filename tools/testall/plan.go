@@ -83,7 +83,7 @@ var plain = map[string]string{
 	"storetest":                "the stores that use it run with the detector",
 
 	"server/internal/insight/logs":    "one goroutine reads lines",
-	"server/internal/insight/replay":  "most reports are of one goroutine; crowded lists those of several",
+	"server/internal/insight/replay":  "most reports are of one goroutine; crowded lists the reports of several",
 	"server/internal/insight/suggest": "one goroutine calls package replay",
 	"server/internal/observe/fleet":   "pure functions",
 }
@@ -128,6 +128,7 @@ var lone = map[string][]string{
 	"redisstore":                        {"TestKeysAreInjective"},
 	"server/internal/edge/api":          {"TestCallersShareTheRoom", "TestReplaysAreBounded", "TestTheAnswersOfABatchAreBounded"},
 	"server/internal/edge/pipeline":     {"TestDecidesAsOneByOne"},
+	"server/internal/edge/proxy":        {"TestLeavesBodiesAsTheyAre"},
 	"server/internal/edge/resp":         {"TestChangedNumbersKeepTheBound", "TestChangedNumbersKeepWhatWasUsed", "TestFloodOfNumbers", "TestLongTransactions", "TestThrottleEqualsOracle"},
 	"server/internal/edge/spoe":         {"TestProxyNeverReads"},
 	"server/internal/observe/live":      {"TestAllowedKeysAreEstimated", "TestDenialsAreBracketed", "TestTrialsEqualTheirOracle"},

@@ -25,7 +25,7 @@ type program struct {
 	t      *testing.T
 	cmd    *exec.Cmd
 	url    map[string]string // by listener
-	stderr *bytes.Buffer
+	stderr *lockedLog
 	exited chan struct{}
 }
 
@@ -52,7 +52,7 @@ func launch(t *testing.T, path, configuration string) *program {
 // run runs the program with a configuration file, and further arguments, until it is ready.
 func run(t *testing.T, path, file string, args ...string) *program {
 	t.Helper()
-	p := &program{t: t, cmd: exec.Command(path, append([]string{"serve", file}, args...)...), url: map[string]string{}, stderr: new(bytes.Buffer), exited: make(chan struct{})}
+	p := &program{t: t, cmd: exec.Command(path, append([]string{"serve", file}, args...)...), url: map[string]string{}, stderr: new(lockedLog), exited: make(chan struct{})}
 	p.cmd.Stderr = p.stderr
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
