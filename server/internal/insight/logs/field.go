@@ -41,6 +41,7 @@ const (
 	limited         // an action in the words of limit_req
 	rule            //
 	took            // in microseconds
+	aside           //
 )
 
 // has says which fields of a record a kind sets.
@@ -176,6 +177,8 @@ func (f field) set(rec *Record, text string, s *state) (why string) {
 		rec.Verdict.Rule = s.plain(text)
 	case took:
 		rec.Verdict.Took, ok = decimal(text, 0)
+	case aside:
+		rec.Verdict.Aside = rec.Verdict.Aside || text == "true"
 	}
 	if !ok {
 		return noNumber

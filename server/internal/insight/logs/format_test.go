@@ -88,11 +88,11 @@ func formatCases() []formatCase {
 		},
 		{
 			"sluice's JSON", "", `{"time":"2026-11-24T09:00:00.123456Z","edge":"proxy","client_ip":"192.0.2.1","method":"GET","host":"shop.example","path":"/a","action":"deny","allowed":false,"status":429,"reason":"limited","rule":"per-ip","limit":"per-ip","key":"ab12","cost":2,"remaining":0,"retry_after_ms":1000,"duration_us":17}`,
-			`2026-11-24T09:00:00.123456 +-1 192.0.2.1 GET shop.example/a 429 sent=-1 received=-1 {Action:deny Dry:false Rule:per-ip Took:17}`,
+			`2026-11-24T09:00:00.123456 +-1 192.0.2.1 GET shop.example/a 429 sent=-1 received=-1 {Action:deny Dry:false Aside:false Rule:per-ip Took:17}`,
 		},
 		{
 			"sluice's combined", "", `192.0.2.1 - - [24/Nov/2026:10:00:00 +0100] "GET /a HTTP/1.1" 429 - "-" "curl" action=deny rule=per-ip remaining=0 wait=1.000 duration=0.000017`,
-			`2026-11-24T09:00:00.000000 +-1 192.0.2.1 GET /a 429 sent=-1 received=-1 header:User-Agent="curl" {Action:deny Dry:false Rule:per-ip Took:0}`,
+			`2026-11-24T09:00:00.000000 +-1 192.0.2.1 GET /a 429 sent=-1 received=-1 header:User-Agent="curl" {Action:deny Dry:false Aside:false Rule:per-ip Took:0}`,
 		},
 	}
 }

@@ -61,7 +61,7 @@ func (m members) set(rec *Record, path string, v gjson.Result, s *state) (why st
 }
 
 func textOf(v gjson.Result) string {
-	if v.Type == gjson.Number {
+	if v.Type == gjson.Number || v.IsBool() {
 		return v.Raw
 	}
 	return v.Str

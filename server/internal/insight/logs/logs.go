@@ -47,6 +47,7 @@ const Separator = "\x00\x00"
 type Verdict struct {
 	Action string // allow, mark, degrade, delay or deny; in Sluice's own log, a request that waits has allow
 	Dry    bool   // the decision was not carried out
+	Aside  bool   // a fallback decided, or units ahead paid: no limit of the policy
 	Rule   string // the rule that decided
 	Took   int64  // how long before Record.At the decision began, in microseconds; 0 if the log does not say
 }

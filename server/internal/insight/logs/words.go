@@ -131,7 +131,7 @@ var (
 		variable: nginxWords.variable,
 		kinds: map[string]kind{
 			"time": fine, "time_local": stamp, "client_ip": client, "method": method, "host": host, "path": path, "request": request, "status": status,
-			"action": action, "rule": rule, "duration_us": took,
+			"action": action, "rule": rule, "duration_us": took, "degraded": aside, "ahead": aside,
 		},
 		named:   []affix{{before: "http_", source: "header", folded: true}},
 		escapes: '\\', requests: '\\',

@@ -253,6 +253,18 @@ func TestLeasesOfDecisionsAreChecked(t *testing.T) {
 	}
 }
 
+// The limits of a policy did not decide what a fallback did, or what units ahead paid for. So a check leaves these lines out.
+func TestChecksLeaveOutWhatNoLimitDecided(t *testing.T) {
+	var log strings.Builder
+	for i, rest := range []string{`"allow"`, `"deny"`, `"allow","ahead":true`, `"allow","degraded":true`, `"deny","degraded":false`, `"allow"`} {
+		fmt.Fprintf(&log, `{"time":"2026-11-27T10:00:%02d.5Z","client_ip":"192.0.2.1","method":"GET","path":"/","rule":"per-client","action":%s}`+"\n", i, rest)
+	}
+	r := replayed(t, Options{Policy: rules(perClient(sluice.TokenBucket{Rate: sluice.PerDay(1)})), Check: true}, "sluice", log.String())
+	if c := r.Check; c.Compared != 4 || c.Agreed != 3 || c.NotCompared != 2 || c.Examples[0].Line != 6 {
+		t.Errorf("of two verdicts of no limit, three right ones and a wrong one, the check says %+v", *c)
+	}
+}
+
 // A header that a request has several times is read as a server reads it: a key with two values is refused.
 func TestRepeatedHeadersOfLogs(t *testing.T) {
 	rule := perClient(sluice.TokenBucket{Rate: sluice.PerDay(10)})

@@ -178,7 +178,7 @@ type Check struct {
 	Agreed      int64          `json:"agreed"`             // equal to the replay's, also at a time within the resolution
 	Within      int64          `json:"within"`             // agree at a time within the resolution, or with leases that end in time
 	Resolution  float64        `json:"resolution_seconds"` // by how much these times differ at most
-	NotCompared int64          `json:"not_compared"`       // lines of rules that were not evaluated
+	NotCompared int64          `json:"not_compared"`       // lines of rules that were not evaluated, or of a fallback or units ahead
 	Examples    []Disagreement `json:"examples"`           // the first disagreements
 }
 
@@ -193,7 +193,7 @@ type Disagreement struct {
 
 // add compares the verdict of a line.
 func (c *Check) add(t *tally, rec *logs.Record, out *outcome) {
-	if slices.ContainsFunc(t.unevaluated[0], func(u Unevaluated) bool { return !u.Class && u.Name == rec.Verdict.Rule }) {
+	if rec.Verdict.Aside || slices.ContainsFunc(t.unevaluated[0], func(u Unevaluated) bool { return !u.Class && u.Name == rec.Verdict.Rule }) {
 		c.NotCompared++
 		return
 	}
