@@ -128,7 +128,7 @@ func TestUnitsAheadOnTwoServers(t *testing.T) {
 }
 
 // A server in memory with a file of states is killed while it grants units ahead, and while a tenant uses them. After the restart, each
-// grant that was answered counts, and at most those that were asked for. What the tenant used before the last save stays used, so only
+// grant that was answered counts, and at most the wanted grants. What the tenant used before the last save stays used, so only
 // what it used later can be used again. In the end it gets exactly the rest.
 func TestUnitsAheadSurviveKills(t *testing.T) {
 	t.Parallel()
@@ -194,10 +194,10 @@ rules:
 			t.Fatalf("round %d: after the restart: %v", round, err)
 		}
 		if units < given+answered.Load() || units > given+wanted.Load() {
-			t.Errorf("round %d: after the restart, %d units are given; %d were before, %d were answered, and %d were asked for", round, units, given, answered.Load(), wanted.Load())
+			t.Errorf("round %d: after the restart, %d units are given; %d were before, %d were answered, and %d were wanted", round, units, given, answered.Load(), wanted.Load())
 		}
 		if now < least || now > used+tried.Load() {
-			t.Errorf("round %d: after the restart, %d units are used; %d were before the last save, and %d were asked for", round, now, least, used+tried.Load())
+			t.Errorf("round %d: after the restart, %d units are used; %d were before the last save, and %d were wanted", round, now, least, used+tried.Load())
 		}
 		again += max(0, used+int64(len(paid))-now)
 		given, used = units, now
