@@ -335,12 +335,13 @@ func (r *rule) read(x *terms) *madeTerms {
 
 // overrideByCall applies the override of a table to a selection, and reports whether there is one that fits.
 func (s *scratch) overrideByCall(q *selection) bool {
-	if q.rule.byCall.table.IsLarge() {
-		if f, ok := s.store.(driver.Fetcher); ok {
+	x, found := q.rule.byCall.table.FindOften(q.key, &s.keys, &s.overrides, func() bool {
+		f, ok := s.store.(driver.Fetcher)
+		if ok {
 			f.Fetch(q.set.requests[0].Limit, q.key.View(&s.keys)) // it arrives while the table is searched
 		}
-	}
-	x, found := q.rule.byCall.table.Find(q.key, &s.keys)
+		return ok
+	})
 	if !found {
 		return false
 	}

@@ -19,10 +19,11 @@ type scratch struct {
 	attributes Attributes // a copy, so that the caller's own need not be on the heap
 	matching   matching
 	memo       memo
-	variants   []variant // of the path, at least one
-	variant    int       // the index of the current one
-	class      int       // of the request, by all variants of its path
-	plan       int       // of the request
+	overrides  keys.Recent[*terms] // kept for later requests
+	variants   []variant           // of the path, at least one
+	variant    int                 // the index of the current one
+	class      int                 // of the request, by all variants of its path
+	plan       int                 // of the request
 	found      []patternID
 	values     []keys.Value
 	selected   []selection

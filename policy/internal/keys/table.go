@@ -36,6 +36,21 @@ type Table[V comparable] struct {
 	core atomic.Pointer[core[V]] // nil while there are no keys
 	mu   sync.Mutex              // held by changes
 	room int                     // for the first keys; guarded by mu
+	// version is of the last change, and changing until it is complete. Changes of all tables have different ones.
+	version atomic.Uint64
+}
+
+// changes counts the changes of all tables.
+var changes atomic.Uint64
+
+// change begins a change, and returns what ends it.
+func (t *Table[V]) change() (end func()) {
+	t.mu.Lock()
+	t.version.Store(changing)
+	return func() {
+		t.version.Store(changes.Add(1))
+		t.mu.Unlock()
+	}
 }
 
 // core is the content of a table: groups of entries, and a word of marks for each group. A mark is a part of the hash of its
@@ -93,12 +108,6 @@ func (t *Table[V]) Len() int {
 // IsEmpty reports whether there are no keys. It takes no lock.
 func (t *Table[V]) IsEmpty() bool { return t.core.Load() == nil }
 
-// IsLarge reports whether most entries are in no cache near the processor. It takes no lock.
-func (t *Table[V]) IsLarge() bool {
-	c := t.core.Load()
-	return c != nil && len(c.marks) >= large
-}
-
 // Bytes returns how much memory the keys take, without their values.
 func (t *Table[V]) Bytes() int64 {
 	if c := t.core.Load(); c != nil {
@@ -113,10 +122,16 @@ func (t *Table[V]) Find(k Ref, b *Buffer) (v V, found bool) {
 	if c == nil {
 		return v, false
 	}
-	if i := c.find(k.view(b), k.len()); i >= 0 {
-		return c.valueOf(&c.entries[i]), true
+	text, parts := k.view(b), k.len()
+	return c.value(c.find(text, parts, c.hash(text, parts)))
+}
+
+// value returns the value of the entry that find has returned.
+func (c *core[V]) value(i int) (v V, found bool) {
+	if i < 0 {
+		return v, false
 	}
-	return v, false
+	return c.valueOf(&c.entries[i]), true
 }
 
 // hash returns the hash of a key.
@@ -147,9 +162,8 @@ func matches(word, mark uint64) uint64 {
 	return (word - ones) &^ word & (ones << 7)
 }
 
-// find returns the index of a key's entry; -1 for none.
-func (c *core[V]) find(text string, parts int) int {
-	hash := c.hash(text, parts)
+// find returns the index of the entry of a key with its hash; -1 for none.
+func (c *core[V]) find(text string, parts int, hash uint64) int {
 	mark := markOf(hash)
 	g := c.home(hash)
 	if len(c.marks) >= large {
@@ -192,7 +206,7 @@ func (t *Table[V]) Get(id ID) (v V, end uint32, found bool) {
 	if c == nil {
 		return v, 0, false
 	}
-	if i := c.find(id.text, id.parts); i >= 0 {
+	if i := c.find(id.text, id.parts, c.hash(id.text, id.parts)); i >= 0 {
 		return c.valueOf(&c.entries[i]), endOf(&c.entries[i]), true
 	}
 	return v, 0, false
@@ -204,8 +218,7 @@ func (t *Table[V]) Set(id ID, v V, end uint32) bool {
 	if len(id.text) > MaxKey || id.parts > math.MaxUint16 {
 		return false
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.change()()
 	c := t.core.Load()
 	if c == nil {
 		c = newCore[V](t.room)
@@ -231,7 +244,7 @@ func (c *core[V]) isWasteful() bool {
 
 func (c *core[V]) set(id ID, v V, end uint32) {
 	state := uint64(end)<<32 | uint64(c.number(v))
-	if i := c.find(id.text, id.parts); i >= 0 {
+	if i := c.find(id.text, id.parts, c.hash(id.text, id.parts)); i >= 0 {
 		c.entries[i].state.Store(state)
 		return
 	}
@@ -319,13 +332,12 @@ func (c *core[V]) each(f func(s *entry)) {
 
 // Remove removes a key, and reports whether it was there.
 func (t *Table[V]) Remove(id ID) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.change()()
 	c := t.core.Load()
 	if c == nil {
 		return false
 	}
-	i := c.find(id.text, id.parts)
+	i := c.find(id.text, id.parts, c.hash(id.text, id.parts))
 	if i < 0 {
 		return false
 	}
@@ -342,8 +354,7 @@ func (t *Table[V]) Remove(id ID) bool {
 
 // Take replaces all keys by the keys of another table, in one step. The other table is empty then.
 func (t *Table[V]) Take(from *Table[V]) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.change()()
 	t.core.Store(from.core.Swap(nil))
 }
 

@@ -15,7 +15,13 @@ type value struct {
 	end uint32
 }
 
-// A table holds what a map holds, after any changes, with keys of any length and number of parts.
+// often searches as policies do.
+func often[V comparable](t *Table[V], k Ref, r *Recent[V]) (V, bool) {
+	return t.FindOften(k, new(Buffer), r, func() bool { return true })
+}
+
+// A table holds what a map holds, after any changes, with keys of any length and number of parts. Every second table is large, so
+// that recent answers are used.
 func TestTableIsAMap(t *testing.T) {
 	for seed := range uint64(8) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -26,7 +32,9 @@ func TestTableIsAMap(t *testing.T) {
 			values[i] = new(int)
 		}
 		spread := 1 + random.IntN(1000)
-		table.Reserve(random.IntN(spread))
+		var recent Recent[*int]
+		hits := 0
+		table.Reserve(random.IntN(spread) + int(seed%2)*large*groupSize)
 		key := func() ID {
 			text := fmt.Sprint("k", random.IntN(spread))
 			if random.IntN(200) == 0 {
@@ -54,10 +62,23 @@ func TestTableIsAMap(t *testing.T) {
 				if found != known || v != want.v || end != want.end {
 					t.Fatalf("seed %d, step %d: Get returns %p, end %d, %v; want %+v, %v", seed, step, v, end, found, want, known)
 				}
-				if v, found := table.Find(Ref{text: id.text, parts: int32(id.parts)}, new(Buffer)); found != known || v != want.v {
+				k := Ref{text: id.text, parts: int32(id.parts)}
+				if v, found := table.Find(k, new(Buffer)); found != known || v != want.v {
 					t.Fatalf("seed %d, step %d: Find returns %p, %v; want %p, %v", seed, step, v, found, want.v, known)
 				}
+				for range answered + 1 { // one of the answers is kept
+					before := recent.searches
+					if v, found := often(&table, k, &recent); found != known || v != want.v {
+						t.Fatalf("seed %d, step %d: FindOften returns %p, %v; want %p, %v", seed, step, v, found, want.v, known)
+					}
+					if recent.searches == before && recent.answers != nil {
+						hits++
+					}
+				}
 			}
+		}
+		if large := seed%2 == 1; large != (hits > 0) {
+			t.Errorf("seed %d: %d searches in a table, large: %v, had a recent answer", seed, hits, large)
 		}
 		ended, next := table.Ended(50)
 		wantEnded, wantNext := 0, uint32(0)
@@ -102,6 +123,7 @@ func TestTableRefusesLongKeys(t *testing.T) {
 func TestTableChangesUnderReaders(t *testing.T) {
 	var table Table[int]
 	const keys = 500
+	table.Reserve(large * groupSize) // recent answers are used
 	id := func(i int) ID { return NewID(sluice.StringKey(fmt.Sprint("key-", i))) }
 	for i := range keys {
 		table.Set(id(i), i, 0)
@@ -110,14 +132,15 @@ func TestTableChangesUnderReaders(t *testing.T) {
 	var readers sync.WaitGroup
 	for range 2 {
 		readers.Go(func() {
-			var b Buffer
-			for i := 0; ; i = (i + 1) % keys {
+			var recent Recent[int]
+			for n := 0; ; n++ {
+				i := n / 12 % keys
 				select {
 				case <-done:
 					return
 				default:
 				}
-				v, found := table.Find(Text(fmt.Sprint("key-", i)), &b)
+				v, found := often(&table, Text(fmt.Sprint("key-", i)), &recent)
 				switch {
 				case i%2 == 0 && (!found || v != i):
 					t.Errorf("key %d, which does not change, has %d, %v", i, v, found)
@@ -183,10 +206,12 @@ func BenchmarkTable(b *testing.B) {
 		} {
 			b.Run(fmt.Sprintf("%d/%s", n, what), func(b *testing.B) {
 				var buffer Buffer
+				var recent Recent[int]
+				ahead := func() bool { return true }
 				i := 0
 				for b.Loop() {
 					i++
-					table.Find(Text(text(i)), &buffer)
+					table.FindOften(Text(text(i)), &buffer, &recent, ahead)
 				}
 			})
 		}
