@@ -168,17 +168,12 @@ func (a *App) rulesInWords() wire.Rules {
 		}
 		numbers := make([]string, len(r.Limits))
 		for i, l := range r.Limits {
-			if numbers[i] = "rate"; !isRate(l) {
+			numbers[i] = "rate"
+			if _, concurrent := l.Algorithm().(sluice.Concurrency); concurrent {
 				numbers[i] = "max"
 			}
 		}
 		w.Rules = append(w.Rules, wire.RuleInWords{Rule: r.Name, State: state, Bans: r.Ban != nil, Numbers: numbers, Words: describe.Rule(r, a.engine.store.InRedis())})
 	}
 	return w
-}
-
-// isRate reports whether a limit has a rate, and not a number of requests at a time.
-func isRate(l *sluice.Limit) bool {
-	_, concurrent := l.Algorithm().(sluice.Concurrency)
-	return !concurrent
 }

@@ -74,12 +74,9 @@ type top struct {
 
 // path returns where the frames of the view are.
 func (t *top) path() string {
-	q := url.Values{"servers": {"all"}}
+	q := url.Values{"servers": {"all"}, "rule": {t.view.rule}}
 	if t.alone {
 		q.Set("servers", "this")
-	}
-	if t.view.rule != "" {
-		q.Set("rule", t.view.rule)
 	}
 	return "/v1/live?" + q.Encode()
 }
@@ -130,32 +127,28 @@ func (t *top) reveal(ctx context.Context, rule, digest string) {
 	t.view.keys[id] = asciiKey(key.Key)
 }
 
-// settled fetches frames until all servers have answered, or for a few seconds.
-func (t *top) settled(ctx context.Context) error {
-	for range 4 {
+// settle fetches frames until rates can be measured and all servers have answered, or for a few seconds.
+func (t *top) settle(ctx context.Context) error {
+	for frames := 1; ; frames++ {
 		if err := t.fetch(ctx); err != nil {
 			return err
 		}
-		waiting := func(s wire.Server) bool { return s.State == wire.ServerWaiting }
-		if !slices.ContainsFunc(t.view.last().Servers, waiting) || !pause(ctx, topEvery) {
-			break
+		waiting := slices.ContainsFunc(t.view.last().Servers, func(s wire.Server) bool { return s.State == wire.ServerWaiting })
+		if frames > 1 && !waiting || frames == 5 {
+			return nil
+		}
+		if !pause(ctx, topEvery) {
+			return ctx.Err()
 		}
 	}
-	return ctx.Err()
 }
 
 // print prints what happened within a second.
 func (t *top) print(ctx context.Context, out io.Writer) error {
-	if err := t.settled(ctx); err != nil {
+	if err := t.settle(ctx); err != nil {
 		return err
 	}
-	if !pause(ctx, topEvery) {
-		return ctx.Err()
-	}
-	if err := t.fetch(ctx); err != nil {
-		return err
-	}
-	width := 120
+	width := wide
 	if file, ok := out.(*os.File); ok {
 		if w, _, err := term.GetSize(int(file.Fd())); err == nil && w > 0 {
 			width = w
@@ -173,7 +166,7 @@ func (t *top) print(ctx context.Context, out io.Writer) error {
 func (t *top) printJSON(ctx context.Context, out io.Writer, once bool) error {
 	get := t.fetch
 	if once {
-		get = t.settled
+		get = t.settle
 	}
 	for {
 		if err := get(ctx); err != nil {

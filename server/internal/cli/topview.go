@@ -137,8 +137,10 @@ func (v *topView) press(key string) bool {
 	switch key {
 	case "q", "\x04":
 		return false
-	case "up", "down":
-		v.move(key == "down")
+	case "up":
+		v.move(-1)
+	case "down":
+		v.move(1)
 	case "\r":
 		v.rule = v.selected
 	case "esc":
@@ -155,20 +157,12 @@ func (v *topView) press(key string) bool {
 	return true
 }
 
-// move selects the next rule, or the one before.
-func (v *topView) move(down bool) {
+// move selects the rule that is so many rows below.
+func (v *topView) move(rows int) {
 	rules := v.rules()
-	if len(rules) == 0 {
-		return
+	if i := slices.IndexFunc(rules, func(r topRule) bool { return r.Rule == v.selected }); len(rules) > 0 {
+		v.selected = rules[min(max(i+rows, 0), len(rules)-1)].Rule
 	}
-	i := slices.IndexFunc(rules, func(r topRule) bool { return r.Rule == v.selected })
-	switch {
-	case down:
-		i++
-	case i > 0:
-		i--
-	}
-	v.selected = rules[min(max(i, 0), len(rules)-1)].Rule
 }
 
 // per returns the growth of a number in a second, over the latest frames.

@@ -76,9 +76,9 @@ func (d *Dashboard) acting(method string, call http.Handler) func(http.ResponseW
 		c.Method, c.Body, c.ContentLength = method, io.NopCloser(bytes.NewReader(text)), int64(len(text))
 		c.Header.Set("Content-Type", "application/json")
 		c.Header.Set("Content-Length", strconv.Itoa(len(text)))
-		masking := &maskingWriter{ResponseWriter: w}
+		masking := &maskingWriter{ResponseWriter: w, status: http.StatusOK}
 		call.ServeHTTP(masking, c)
-		if masking.done {
+		if masking.status == http.StatusOK {
 			_, _ = io.WriteString(w, "{\"done\":true}\n") // the client may be gone
 		}
 		return nil
@@ -89,21 +89,18 @@ func (d *Dashboard) acting(method string, call http.Handler) func(http.ResponseW
 type maskingWriter struct {
 	http.ResponseWriter
 
-	begun, done bool
+	status int
 }
 
 // WriteHeader notes whether the call succeeded.
 func (w *maskingWriter) WriteHeader(status int) {
-	w.begun, w.done = true, status == http.StatusOK
+	w.status = status
 	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write drops an answer, and writes a problem.
 func (w *maskingWriter) Write(p []byte) (int, error) {
-	if !w.begun {
-		w.WriteHeader(http.StatusOK)
-	}
-	if w.done {
+	if w.status == http.StatusOK {
 		return len(p), nil
 	}
 	return w.ResponseWriter.Write(p)

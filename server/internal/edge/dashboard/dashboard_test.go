@@ -198,7 +198,7 @@ func TestPagesShareFrames(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range m.Dashboard.frames.of {
-			f.at = f.at.Add(-time.Hour)
+			f.wanted = f.wanted.Add(-time.Hour)
 		}
 	}
 	if n := len(m.Dashboard.frames.of); n > 2 {

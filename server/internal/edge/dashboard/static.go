@@ -1,12 +1,14 @@
 package dashboard
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
 	"net/http"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/sluicehq/sluice/server/internal/wire"
 )
@@ -45,20 +47,15 @@ func Static() http.Handler {
 			return &wire.Problem{Status: http.StatusNotFound, Title: "No such page", Detail: "There is no page at this path.", Remedy: "the page is at /ui/"}
 		}
 		sum := sha256.Sum256(text)
-		tag := `"` + hex.EncodeToString(sum[:8]) + `"`
-		h.Set("ETag", tag)
+		h.Set("ETag", `"`+hex.EncodeToString(sum[:8])+`"`)
 		h.Set("Cache-Control", "no-cache")
 		h.Set("Content-Security-Policy", security)
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		if r.Header.Get("If-None-Match") == tag {
-			w.WriteHeader(http.StatusNotModified)
-			return nil
-		}
 		h.Set("Content-Type", kind)
-		_, _ = w.Write(text) // the client may be gone
+		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(text))
 		return nil
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -40,6 +41,8 @@ type view struct {
 
 // frame is an answer that several streams share.
 type frame struct {
+	wanted time.Time // last; frames.mu guards it
+
 	mu   sync.Mutex // held while the frame is made
 	at   time.Time
 	text []byte // as an event
@@ -53,20 +56,15 @@ const (
 
 // get returns a frame that is fresh. The rule is a known one, so the frames are bounded.
 func (f *frames) get(ctx context.Context, v view) ([]byte, error) {
+	now := time.Now()
 	f.mu.Lock()
+	maps.DeleteFunc(f.of, func(_ view, old *frame) bool { return now.Sub(old.wanted) > time.Minute }) // nobody looks at it
 	one := f.of[v]
 	if one == nil {
-		for other, old := range f.of {
-			if old.mu.TryLock() {
-				if time.Since(old.at) > time.Minute {
-					delete(f.of, other) // nobody looks at it
-				}
-				old.mu.Unlock()
-			}
-		}
 		one = new(frame)
 		f.of[v] = one
 	}
+	one.wanted = now
 	f.mu.Unlock()
 
 	one.mu.Lock()

@@ -188,8 +188,8 @@ func CountFreed(rules []wire.LiveRule, keys []wire.DeniedKey) {
 	}
 }
 
-// AddHistory adds the steps of another server. Their times count from now, because the clocks of machines differ. A step that covers parts of
-// two steps is divided between them, so a request may be in the step beside its own.
+// AddHistory adds the steps of another server. Their times count from now, because the clocks of machines differ. A step is added to the one
+// that has its middle, so a request may be in the step beside its own.
 func AddHistory(h, other *wire.History) {
 	const year = 365 * 24 * 3600 * 1000
 	if ago := other.AtMS - other.EndMS; other.StepMS != h.StepMS || other.Steps < 0 || other.Steps > 1440 || ago < -year || ago > year {
@@ -202,6 +202,8 @@ func AddHistory(h, other *wire.History) {
 		h.Steps += grow
 	}
 	h.Known = h.Known || other.Known
+	// The middle of its last step was so long before the end of the last step here.
+	last := h.EndMS - h.AtMS + other.AtMS - other.EndMS + h.StepMS/2
 	for name, column := range other.Figures {
 		if len(column) != other.Steps || len(name) > 32 || len(h.Figures) > 32 {
 			continue
@@ -210,24 +212,10 @@ func AddHistory(h, other *wire.History) {
 			h.Figures[name] = make([]uint32, h.Steps)
 		}
 		for i, n := range column {
-			// The step of the other server ended so long before the end of the last step here, and began at most one step before.
-			end := h.EndMS - h.AtMS + max(0, other.AtMS-other.EndMS+int64(other.Steps-1-i)*h.StepMS)
-			began := h.EndMS - h.AtMS + other.AtMS - other.EndMS + int64(other.Steps-i)*h.StepMS
-			later := uint64(n) // the part in the later one of two steps
-			if boundary := (end/h.StepMS + 1) * h.StepMS; began > boundary {
-				later = uint64(n) * uint64(boundary-end) / uint64(began-end)
-				add(h.Figures[name], end/h.StepMS+1, uint64(n)-later)
+			back := max(0, last+int64(other.Steps-1-i)*h.StepMS) / h.StepMS
+			if at := h.Steps - 1 - int(back); at >= 0 { // what is older is left out
+				h.Figures[name][at] = uint32(min(uint64(h.Figures[name][at])+uint64(n), math.MaxUint32))
 			}
-			add(h.Figures[name], end/h.StepMS, later)
 		}
 	}
-}
-
-// add adds to a number of a column, counted from its end. What is older than the column is left out.
-func add(column []uint32, back int64, n uint64) {
-	if back < 0 || back >= int64(len(column)) {
-		return
-	}
-	at := len(column) - 1 - int(back)
-	column[at] = uint32(min(uint64(column[at])+n, math.MaxUint32))
 }

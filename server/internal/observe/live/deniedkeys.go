@@ -198,14 +198,15 @@ func (d *DeniedKeys) Uncounted() uint64 { return d.uncounted.Load() }
 // Latest returns up to most keys of a rule, the latest denial first. An empty rule means all rules. The result more reports
 // whether there are more keys.
 func (d *DeniedKeys) Latest(rule string, most int) (keys []DeniedKey, more bool) {
-	return d.list(rule, most, func(a, b *DeniedKey) int { return b.Last.Compare(a.Last) }, nil)
+	all := d.list(rule, func(a, b *DeniedKey) int { return b.Last.Compare(a.Last) })
+	return d.first(all, most), len(all) > most
 }
 
 // Most returns keys as Latest does, in another order: first the keys that were denied in the last minute, and the most denials
 // first. Only denials that are certain count.
 func (d *DeniedKeys) Most(rule string, most int) (keys []DeniedKey, more bool) {
 	recent := d.now().Add(-time.Minute)
-	return d.list(rule, most, func(a, b *DeniedKey) int {
+	all := d.list(rule, func(a, b *DeniedKey) int {
 		if now := a.Last.After(recent); now != b.Last.After(recent) {
 			if now {
 				return -1
@@ -213,7 +214,8 @@ func (d *DeniedKeys) Most(rule string, most int) (keys []DeniedKey, more bool) {
 			return 1
 		}
 		return cmp.Or(cmp.Compare(b.Denials-b.Error, a.Denials-a.Error), b.Last.Compare(a.Last))
-	}, nil)
+	})
+	return d.first(all, most), len(all) > most
 }
 
 // Summary returns up to most keys of a rule with the most denials, and for each rule the most denials that a key may have which is not
@@ -227,13 +229,15 @@ func (d *DeniedKeys) Summary(rule string, most int) (keys []DeniedKey, missed ma
 			r.mu.Unlock()
 		}
 	}
-	rest := func(k *DeniedKey) { missed[k.Rule] = max(missed[k.Rule], k.Denials) }
-	keys, _ = d.list(rule, most, func(a, b *DeniedKey) int { return cmp.Compare(b.Denials, a.Denials) }, rest)
-	return keys, missed
+	all := d.list(rule, func(a, b *DeniedKey) int { return cmp.Compare(b.Denials, a.Denials) })
+	for _, k := range all[min(most, len(all)):] {
+		missed[k.Rule] = max(missed[k.Rule], k.Denials)
+	}
+	return d.first(all, most), missed
 }
 
-// list returns up to most keys in an order, and calls rest with all others. The function rest may be nil.
-func (d *DeniedKeys) list(rule string, most int, order func(a, b *DeniedKey) int, rest func(*DeniedKey)) (keys []DeniedKey, more bool) {
+// list returns the keys of a rule in an order.
+func (d *DeniedKeys) list(rule string, order func(a, b *DeniedKey) int) (keys []DeniedKey) {
 	now := d.now()
 	for name, r := range *d.rules.Load() {
 		if rule == "" || rule == name {
@@ -243,18 +247,18 @@ func (d *DeniedKeys) list(rule string, most int, order func(a, b *DeniedKey) int
 	slices.SortFunc(keys, func(a, b DeniedKey) int {
 		return cmp.Or(order(&a, &b), strings.Compare(a.Rule, b.Rule), strings.Compare(a.Key.Text(), b.Key.Text()), strings.Compare(a.Digest, b.Digest))
 	})
-	if more = len(keys) > most; more {
-		for i := most; i < len(keys) && rest != nil; i++ {
-			rest(&keys[i])
-		}
-		keys = keys[:most]
-	}
+	return keys
+}
+
+// first returns up to most of the keys, with their digests.
+func (d *DeniedKeys) first(keys []DeniedKey, most int) []DeniedKey {
+	keys = keys[:min(most, len(keys))]
 	for i := range keys {
 		if keys[i].Digest == "" {
 			keys[i].Digest = d.fingerprint(keys[i].Key)
 		}
 	}
-	return keys, more
+	return keys
 }
 
 // all returns the keys of both windows. A key that has a counter in one of them may have as many denials in the other as the

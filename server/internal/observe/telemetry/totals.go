@@ -32,31 +32,30 @@ func (t *Totals) Demand() (sum uint64) {
 // Units returns the units that requests of a rule wanted.
 func (m *Metrics) Units(rule string) uint64 {
 	if s := m.rules.Load().byName[rule]; s != nil {
-		var read dto.Metric
-		if s.units.Write(&read) == nil { // a counter can always be written
-			return uint64(read.GetCounter().GetValue())
-		}
+		return valueOf(s.units, new(dto.Metric))
 	}
 	return 0
+}
+
+// valueOf reads the number of a counter.
+func valueOf(c prometheus.Counter, read *dto.Metric) uint64 {
+	if err := c.Write(read); err != nil {
+		return 0 // a counter can always be written
+	}
+	return uint64(read.GetCounter().GetValue())
 }
 
 // Totals visits the rules that SetRules got, in no order, and the requests that no rule matched, as a rule of the name
 // "(none)". These are the numbers of the metrics. The visitor must not keep t.
 func (m *Metrics) Totals(visit func(rule string, t *Totals)) {
 	var read dto.Metric
-	value := func(c prometheus.Counter) uint64 {
-		if err := c.Write(&read); err != nil {
-			return 0 // a counter can always be written
-		}
-		return uint64(read.GetCounter().GetValue())
-	}
 	totals := func(rule string, s *series) {
 		var t Totals
 		for i, c := range s.outcomes {
-			t[i] = value(c)
+			t[i] = valueOf(c, &read)
 		}
 		if s.candidates != nil {
-			t[outcomes] = value(s.candidates[1])
+			t[outcomes] = valueOf(s.candidates[1], &read)
 		}
 		visit(rule, &t)
 	}
