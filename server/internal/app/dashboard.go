@@ -79,16 +79,21 @@ func (a *App) live(ctx context.Context, rule string) *wire.Live {
 	}
 	l.Rules, l.MoreRules = a.liveRules(p)
 	l.Keys, l.MoreKeys = e.decisions.MostDenied(p, rule, mostLiveKeys, mostNewlyKeys)
-	for i := range l.Keys {
-		l.Keys[i].Now = e.api.LeftNow(ctx, &l.Keys[i])
-		l.Keys[i].Key = nil
-	}
+	a.mask(ctx, l.Keys)
 	denied, _, allowed := e.decisions.Summarize(p, rule, fleet.MostKeys)
 	fleet.CountFreed(l.Rules, denied.Keys)
 	l.Heavy, l.Sampled = observe.HeavyKeys(allowed.Keys, mostHeavyKeys), observe.Sampled
 	a.liveBans(ctx, rule, l)
 	l.Hybrid = append([]wire.HybridLimit{}, e.store.ListHybrid(rule, 0, e.decisions.Fingerprint).Limits...)
 	return l
+}
+
+// mask replaces the values of keys by what is left for them. A key without values keeps what another server says.
+func (a *App) mask(ctx context.Context, keys []wire.DeniedKey) {
+	for i := range keys {
+		k := &keys[i]
+		k.Now, k.Key = cmp.Or(a.engine.api.LeftNow(ctx, k), k.Now), nil
+	}
 }
 
 // liveRules returns the rules in the order of the policy. Of too many, the rules with the most denials are listed.

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -83,20 +82,19 @@ const mostValues = 32 << 10
 func (a *App) shared(ctx context.Context, rule string) *fleet.Part {
 	s := a.counted(rule)
 	s.Live, s.Share, s.RulesSum = *a.live(ctx, rule), share(a), a.rulesSum()
-	for i := range s.Tables[fleet.Denied].Keys {
-		k := &s.Tables[fleet.Denied].Keys[i]
-		if j := slices.IndexFunc(s.Keys, func(x wire.DeniedKey) bool { return x.Rule == k.Rule && x.Digest == k.Digest }); j >= 0 {
-			k.Now = s.Keys[j].Now
-		}
-	}
 	room := mostValues
-	for _, k := range slices.Concat(s.Tables[fleet.Denied].Keys, s.Tables[fleet.Newly].Keys, s.Tables[fleet.Allowed].Keys) {
-		id := listed(k.Rule, k.Digest)
-		for _, v := range s.Values[id] {
-			room -= len(v)
-		}
-		if room < 0 || a.engine.store.KeySecret() != nil {
-			delete(s.Values, id)
+	for kind := range s.Tables {
+		for i := range s.Tables[kind].Keys {
+			k := &s.Tables[kind].Keys[i]
+			if j := slices.IndexFunc(s.Keys, func(x wire.DeniedKey) bool { return x.Rule == k.Rule && x.Digest == k.Digest }); j >= 0 {
+				k.Now = s.Keys[j].Now
+			}
+			for _, v := range k.Key {
+				room -= len(v)
+			}
+			if room < 0 || a.engine.store.KeySecret() != nil {
+				k.Key = nil
+			}
 		}
 	}
 	s.Keys, s.Heavy, s.Bans, s.Reloads = nil, nil, nil, nil
@@ -104,27 +102,19 @@ func (a *App) shared(ctx context.Context, rule string) *fleet.Part {
 	return s
 }
 
-// counted returns the keys that this server counted, and their values.
+// counted returns the keys that this server counted, with their values.
 func (a *App) counted(rule string) *fleet.Part {
-	c := &fleet.Part{Values: map[string][]string{}}
+	c := new(fleet.Part)
 	denied, newly, allowed := a.engine.decisions.Summarize(a.engine.decider.Policy(), rule, fleet.MostKeys)
 	for kind, s := range [...]observe.Summary{fleet.Denied: denied, fleet.Newly: newly, fleet.Allowed: allowed} {
 		t := &c.Tables[kind]
 		t.Missed = s.Missed
 		for _, k := range s.Keys {
-			id := a.sharedID(&k)
-			if k.Key != nil {
-				c.Values[listed(k.Rule, k.Digest)] = k.Key
-			}
-			k.Key = nil
-			t.Keys = append(t.Keys, fleet.Key{DeniedKey: k, ID: id})
+			t.Keys = append(t.Keys, fleet.Key{DeniedKey: k, ID: a.sharedID(&k)})
 		}
 	}
 	return c
 }
-
-// listed names a key in lists of keys: by its rule and its fingerprint.
-func listed(rule, digest string) string { return rule + " " + digest }
 
 // share returns this server's part of each limit.
 func share(a *App) float64 {
@@ -174,8 +164,13 @@ func (a *App) allHistory(ctx context.Context, rule, span string) *wire.History {
 func (a *App) keyOfPeers(ctx context.Context, rule, digest string) []string {
 	answers, _ := a.wait(ctx, queryLive, rule)
 	for _, p := range partsOf(answers) {
-		if p != nil && p.Values[listed(rule, digest)] != nil {
-			return p.Values[listed(rule, digest)]
+		if p == nil {
+			continue
+		}
+		for _, k := range slices.Concat(p.Tables[fleet.Denied].Keys, p.Tables[fleet.Newly].Keys, p.Tables[fleet.Allowed].Keys) {
+			if k.Rule == rule && k.Digest == digest && k.Key != nil {
+				return k.Key
+			}
 		}
 	}
 	return nil
@@ -191,25 +186,19 @@ func (a *App) deniedKeys(ctx context.Context, rule string, most int) (list wire.
 		list.Keys, list.More = a.engine.decisions.DeniedKeys(a.engine.decider.Policy(), rule, most)
 		return list
 	}
-	parts, values := []*fleet.Part{a.counted(rule)}, map[string][]string{}
+	parts := []*fleet.Part{a.counted(rule)}
 	for i, p := range partsOf(others) {
 		if p == nil || others[i].Silent() {
 			list.Missing = append(list.Missing, others[i].Name)
 		}
 		if p != nil {
 			parts, list.Servers = append(parts, p), list.Servers+1
-			maps.Copy(values, p.Values)
 		}
 	}
-	maps.Copy(values, parts[0].Values)
 	list.Keys = append(fleet.Keys(parts, fleet.Denied), fleet.Keys(parts, fleet.Newly)...)
 	slices.SortStableFunc(list.Keys, func(x, y wire.DeniedKey) int { return cmp.Compare(x.LastMS, y.LastMS) })
 	if list.More = len(list.Keys) > most; list.More {
 		list.Keys = list.Keys[:most]
-	}
-	for i := range list.Keys {
-		k := &list.Keys[i]
-		k.Key = values[listed(k.Rule, k.Digest)]
 	}
 	return list
 }
@@ -256,12 +245,11 @@ func (a *App) addPeers(ctx context.Context, rule string, l *wire.Live, all bool)
 
 // merge adds the numbers of other servers to a frame of this one.
 func (a *App) merge(ctx context.Context, rule string, l *wire.Live, others []*fleet.Part) {
-	own := a.counted(rule)
 	fleet.Add(l, share(a), others)
 	if more := len(l.Rules) - mostLiveRules; more > 0 {
 		l.Rules, l.MoreRules = l.Rules[:mostLiveRules], l.MoreRules+more
 	}
-	all := append([]*fleet.Part{own}, others...)
+	all := append([]*fleet.Part{a.counted(rule)}, others...)
 	l.Heavy = observe.HeavyKeys(fleet.Keys(all, fleet.Allowed), mostHeavyKeys)
 	l.Keys = fleet.Keys(all, fleet.Denied)
 	fleet.CountFreed(l.Rules, l.Keys)
@@ -270,11 +258,5 @@ func (a *App) merge(ctx context.Context, rule string, l *wire.Live, others []*fl
 	}
 	newly := fleet.Keys(all, fleet.Newly)
 	l.Keys = append(l.Keys, newly[:min(len(newly), mostNewlyKeys)]...)
-	for i := range l.Keys {
-		k := &l.Keys[i]
-		if k.Key = own.Values[listed(k.Rule, k.Digest)]; k.Key != nil {
-			k.Now = a.engine.api.LeftNow(ctx, k)
-			k.Key = nil
-		}
-	}
+	a.mask(ctx, l.Keys)
 }

@@ -23,9 +23,8 @@ type Part struct {
 	Share float64
 	// RulesSum is equal on servers with equal rules.
 	RulesSum string
-	// Tables have more keys than Live. Values are the values of some of them, by rule and fingerprint.
+	// Tables have more keys than Live, some with their values.
 	Tables [kinds]Table
-	Values map[string][]string
 }
 
 // Kind is what the keys of a Table are counted by.
@@ -46,7 +45,7 @@ type Table struct {
 	Missed map[string]uint64
 }
 
-// Key is a key of a rule, without its values.
+// Key is a key of a rule.
 type Key struct {
 	wire.DeniedKey
 
@@ -142,6 +141,9 @@ func Keys(parts []*Part, kind Kind) []wire.DeniedKey {
 			if k.LastMS < m.LastMS {
 				m.Limit, m.Role, m.Reason, m.Plan = k.Limit, k.Role, k.Reason, k.Plan
 				m.Now = cmp.Or(k.Now, m.Now)
+			}
+			if m.Key == nil {
+				m.Key = k.Key
 			}
 			m.Denials, m.Error = m.Denials+k.Denials, m.Error+k.Error
 			m.FirstMS, m.LastMS, m.Now = max(m.FirstMS, k.FirstMS), min(m.LastMS, k.LastMS), cmp.Or(m.Now, k.Now)
