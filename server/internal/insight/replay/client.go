@@ -70,6 +70,13 @@ func network(addr netip.Addr, prefix int) string {
 	return p.String()
 }
 
+// isNetwork reports whether the name of a client is an address or a network.
+func isNetwork(name string) bool {
+	_, noAddr := netip.ParseAddr(name)
+	_, noPrefix := netip.ParsePrefix(name)
+	return noAddr == nil || noPrefix == nil
+}
+
 // client counts the requests of a client.
 type client struct {
 	hash              uint64 // of the name; 0 for no client

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -413,6 +414,21 @@ func TestExpectationsHoldByNumbers(t *testing.T) {
 	}
 }
 
+// Only a text that net/netip reads as an address of IPv4 is one.
+func TestAddressesOfIPv4AsNetipReadsThem(t *testing.T) {
+	random := rand.New(rand.NewPCG(27, 4))
+	for range 100_000 {
+		var parts []string
+		for range 3 + random.IntN(3) {
+			parts = append(parts, []string{"0", "00", "01", "9", "10", "99", "192", "255", "256", "999", "", "a", " 1"}[min(random.IntN(40), random.IntN(13))])
+		}
+		text := strings.Join(parts, ".")
+		if addr, err := netip.ParseAddr(text); isIPv4(text) != (err == nil && addr.Is4()) {
+			t.Fatalf("%q is an address of IPv4: %v; net/netip reports %v", text, isIPv4(text), err)
+		}
+	}
+}
+
 // Several engines, each for clients of its own, have the report of one engine.
 func TestShardsChangeNothing(t *testing.T) {
 	random := rand.New(rand.NewPCG(27, 9))
@@ -425,6 +441,9 @@ func TestShardsChangeNothing(t *testing.T) {
 			if random.IntN(3) == 0 {
 				client = fmt.Sprintf("2001:db8:%d::%x", random.IntN(4), random.IntN(9))
 			}
+			if random.IntN(9) == 0 {
+				client = fmt.Sprintf([]string{"::ffff:192.0.2.%d", "host%d.example", "192.0.2.25%d"}[random.IntN(3)], random.IntN(20))
+			}
 			fmt.Fprintf(&b, "%.6f %s \"%s /%d HTTP/1.1\" %d\n", at, client, []string{"GET", "POST"}[random.IntN(2)], random.IntN(5), []int{200, 429}[bit(random.IntN(9) == 0)])
 		}
 		second := perClient(sluice.FixedWindow{Rate: sluice.PerMinute(4)})
@@ -432,6 +451,9 @@ func TestShardsChangeNothing(t *testing.T) {
 		p := rules(perClient(sluice.TokenBucket{Rate: sluice.PerMinute(3), Burst: 4}), second)
 		o := Options{Policy: p, Against: rules(perClient(sluice.SlidingLog{Rate: sluice.PerMinute(5)}))}
 		several := jsonOf(t, replayed(t, o, shortFormat, b.String()))
+		if want := "clients have no address in the log"; !strings.Contains(several, want) {
+			t.Errorf("round %d: the report lacks that %s:\n%s", round, want, several)
+		}
 		o.alone = true
 		if one := jsonOf(t, replayed(t, o, shortFormat, b.String())); several != one {
 			t.Fatalf("round %d: with several engines, the report differs:\n%s", round, difference(several, one))

@@ -316,6 +316,7 @@ func (r *run) caveats(rep *Report) {
 	say(rep.Log.Bad > 0, "%d lines are not of the format, and were left out.", rep.Log.Bad)
 	say(rep.Log.Late > 0, "%d lines came later than --reorder allows; their requests count later than they were.", rep.Log.Late)
 	say(t.blind > 0 && r.settles(), "%d requests that the log's server refused pass here. What their handling would have cost is not known; estimates and the mean duration count.", t.blind)
+	say(t.strange > 0, "%d clients have no address in the log, but another name. Rules that count by client_ip count all of them as one client.", t.strange)
 	say(t.unnamed > 0, "%d requests have no %s, and are of no client.", t.unnamed, rep.Clients.By)
 	say(!r.o.Retry && rep.Requests.Limited > 0, "Clients send what the log has, whether they are refused or not. For clients that come back, use --clients retry.")
 	say(int64(len(t.limited)) >= mostLimited, "Only the first %d limited clients are listed by name.", mostLimited)

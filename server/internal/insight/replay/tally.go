@@ -23,6 +23,7 @@ type tally struct {
 	demand, passed, passedOld, inLogs series
 	check                             Check
 	unnamed                           int64 // requests without a client
+	strange                           int64 // clients whose address is not one
 	blind                             int64 // requests that the log's server has limited, so that nothing is known of their handling
 }
 
@@ -116,7 +117,9 @@ func (t *tally) client(s *seen, limited, before bool) {
 		return
 	}
 	c := t.clients.of(s.client)
-	c.requests++
+	if c.requests++; c.requests == 1 && t.run.client.kind == 0 && !isNetwork(s.client) {
+		t.strange++
+	}
 	c.before = c.before || before
 	c.near = c.near || s.out[0].near
 	var l *limitedClient
