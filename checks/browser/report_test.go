@@ -110,7 +110,7 @@ func (b *tab) still(width int) {
 // requested from a network.
 func TestReplayReport(t *testing.T) {
 	page, document := written(t, "replay", shop(t), "--against", "old.yaml")
-	b := open(t, page, 1280, 900)
+	b := open(t, page, 1280, 900, light)
 	tiles := strings.ReplaceAll(eval[string](b, `[...document.querySelectorAll(".tile b")].map((e) => e.textContent).join(" ")`), ",", "")
 	want := fmt.Sprint(number(t, document, "newly_limited", "clients"), number(t, document, "freed", "clients"),
 		number(t, document, "clients", "limited"), number(t, document, "requests", "limited"))
@@ -130,7 +130,7 @@ func TestReplayReport(t *testing.T) {
 	}
 	b.still(1280)
 	b.shoot("replay.png", true)
-	narrow := open(t, page, 360, 800)
+	narrow := open(t, page, 360, 800, light)
 	narrow.still(360)
 	narrow.shoot("replay-narrow.png", true)
 }
@@ -138,7 +138,7 @@ func TestReplayReport(t *testing.T) {
 // TestSuggestReport opens the page of a suggestion, and selects the curve of another rate by the keyboard only.
 func TestSuggestReport(t *testing.T) {
 	page, document := written(t, "suggest", shop(t), "--share", "95%")
-	b := open(t, page, 1280, 900)
+	b := open(t, page, 1280, 900, light)
 	rule, ok := document["rules"].([]any)[0].(map[string]any)
 	if !ok || rule["refused"] != nil {
 		t.Fatalf("the document has no suggestion: %v", document)
@@ -165,7 +165,7 @@ func TestSuggestReport(t *testing.T) {
 	}
 	b.still(1280)
 	b.shoot("suggest.png", true)
-	narrow := open(t, page, 360, 800)
+	narrow := open(t, page, 360, 800, light)
 	narrow.still(360)
 	narrow.shoot("suggest-narrow.png", true)
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
 	cdplog "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
@@ -25,7 +26,27 @@ import (
 	"github.com/sluicehq/sluice/checks/process"
 )
 
-func TestMain(m *testing.M) { process.Main(m) }
+func TestMain(m *testing.M) { process.Main(m, func() { closeBrowser() }) }
+
+// closeBrowser ends the browser of all tests, if there is one.
+var closeBrowser = func() {}
+
+// theBrowser starts a browser without a window, for all tests. Each tab of open has its own cookies and storage.
+var theBrowser = sync.OnceValues(func() (context.Context, error) {
+	program, err := process.Find("chromium", "chromium", "chromium-browser", "google-chrome")
+	if err != nil {
+		return nil, err
+	}
+	allocator, end := chromedp.NewExecAllocator(context.Background(), slices.Concat(chromedp.DefaultExecAllocatorOptions[:], []chromedp.ExecAllocatorOption{
+		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.WSURLReadTimeout(time.Minute), chromedp.Flag("hide-scrollbars", true),
+	})...)
+	ctx, cancel := chromedp.NewContext(allocator)
+	closeBrowser = func() { cancel(); end() }
+	if err := chromedp.Do(ctx); err != nil {
+		return nil, fmt.Errorf("the browser does not start: %w", err)
+	}
+	return ctx, nil
+})
 
 // policy has rules of several states.
 const policy = `version: 1
@@ -140,19 +161,20 @@ type tab struct {
 	mistakes []string // what the console has, and dialogs
 }
 
-// open opens a page of a browser without a window, of a size in pixels.
-func open(t *testing.T, url string, width, height int64, options ...chromedp.ExecAllocatorOption) *tab {
+// The colors that a reader can prefer.
+const (
+	light = "light"
+	dark  = "dark"
+)
+
+// open opens a page, for a reader with a screen of a size in pixels.
+func open(t *testing.T, url string, width, height int64, colors string) *tab {
 	t.Helper()
-	program, err := process.Find("chromium", "chromium", "chromium-browser", "google-chrome")
+	browser, err := theBrowser()
 	if err != nil {
 		t.Fatal(err)
 	}
-	options = append(slices.Concat(chromedp.DefaultExecAllocatorOptions[:], []chromedp.ExecAllocatorOption{
-		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.WSURLReadTimeout(time.Minute), chromedp.Flag("hide-scrollbars", true),
-	}), options...)
-	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
+	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
 	b := &tab{t: t, ctx: ctx}
 	note := func(text string) {
@@ -174,7 +196,11 @@ func open(t *testing.T, url string, width, height int64, options ...chromedp.Exe
 			note("dialog: " + e.Message)
 		}
 	}); err != nil {
-		t.Fatalf("the browser does not start: %v", err)
+		t.Fatalf("the browser opens no tab: %v", err)
+	}
+	preference := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: colors}}}
+	if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, preference); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := chromedp.Call(ctx, cdplog.Enable, cdp.Empty{}); err != nil {
 		t.Fatal(err)
@@ -218,19 +244,18 @@ func eval[T any](b *tab, expression string) T {
 	return of(b, chromedp.Evaluate[T](expression))
 }
 
-// until waits until an expression is true in the page, and returns how long that took.
-func (b *tab) until(what, expression string) time.Duration {
+// until waits until an expression is true in the page.
+func (b *tab) until(what, expression string) {
 	b.t.Helper()
 	began := time.Now()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for ; time.Since(began) < 2*process.Patience; <-tick.C {
 		if eval[bool](b, expression) {
-			return time.Since(began)
+			return
 		}
 	}
 	b.t.Fatalf("%s: not within %v; the page shows %.3000q, the console has %q", what, 2*process.Patience, eval[string](b, `document.body.innerText`), b.console())
-	return 0
 }
 
 // shoot makes a picture of the page, in a file of the environment variable PICTURES, or of the test.

@@ -8,6 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redistest.Parallel(4) // tests mostly wait for servers
+	redistest.Parallel(6) // tests mostly wait for servers
 	os.Exit(m.Run())
 }

@@ -21,10 +21,10 @@ var program string
 // Program returns the path of sluice, in the tests of a package whose TestMain calls Main.
 func Program() string { return program }
 
-// Main builds sluice, runs the tests of a package, and exits. Call it in TestMain.
-func Main(m *testing.M) { os.Exit(run(m)) }
+// Main builds sluice, runs the tests of a package, calls the functions, and exits. Call it in TestMain.
+func Main(m *testing.M, after ...func()) { os.Exit(run(m, after)) }
 
-func run(m *testing.M) int {
+func run(m *testing.M, after []func()) int {
 	dir, err := os.MkdirTemp("", "process")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -34,6 +34,9 @@ func run(m *testing.M) int {
 	if program, err = Build(dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
+	}
+	for _, f := range after {
+		defer f()
 	}
 	return m.Run()
 }

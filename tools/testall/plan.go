@@ -140,11 +140,11 @@ var lone = map[string][]string{
 // timed are the tests of all packages that measure shares of limits, compare times, or make thousands of calls a second
 // with a deadline. They run at the end, one package at a time, without the race detector.
 var timed = map[string][]string{
-	"checks/browser":   {"TestThePageOfServersOfARedis"},
+	"checks/browser":   {"TestSilenceIsShownWithinThreeSeconds"},
 	"checks/faults":    {"TestClusterFailover", "TestHungMaster", "TestSentinelFailover"},
 	"checks/hybrid":    {"TestFailoverAddsOneLimit", "TestProcessesAreKilledAndStopped"},
 	"checks/protocols": {"TestStoreFaults", "TestThrottlePipelinesOverACluster"},
-	"checks/servers":   {"TestServersOfARedisFindEachOther"},
+	"checks/servers":   {"TestHangingServersAreShownWithinThreeSeconds"},
 	"gate":             {"TestWakeUpsAreNotLinear"},
 }
 
