@@ -120,7 +120,8 @@ func TestJournalKeepsWhatWasAnswered(t *testing.T) {
 	}
 }
 
-// A journal whose last entry is cut off loses this entry, which was not answered. A journal that is damaged is set aside.
+// A journal whose last entry is cut off or damaged loses this entry, as after a loss of power, and stays beside. A journal that is
+// damaged before it is set aside, and nothing of it is in force.
 func TestJournalsAfterACrash(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "overrides")
 	b, _ := openLocal(t, path)
@@ -152,25 +153,63 @@ func TestJournalsAfterACrash(t *testing.T) {
 		if err := b.Close(); err != nil {
 			t.Fatal(err)
 		}
+		if kept := asideOf(t, path); complains != bytes.Equal(kept, whole[:n]) {
+			t.Errorf("%d of %d bytes: %q is set aside", n, len(whole), kept)
+		}
 	}
-	for _, at := range []int{0, len(before) - 1, len(before) + 9} {
-		damaged := bytes.Clone(whole)
+	for at := range whole {
+		damaged, want, says := bytes.Clone(whole), "", "none is in force"
 		damaged[at] ^= 1
+		switch {
+		case at >= len(before):
+			want, says = "a=1", "changes before it are in force"
+		case at >= len(magic) && at < len(magic)+4: // a length beyond the end, or in the next entry
+			says = ""
+		}
 		if err := os.WriteFile(path, damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		b, log := openLocal(t, path)
-		if got := content(t, b); got != "" || !strings.Contains(log.String(), "refused") {
-			t.Errorf("byte %d damaged: %q; the log has %q", at, got, log)
+		if got := content(t, b); got != want || !strings.Contains(log.String(), says) {
+			t.Errorf("byte %d damaged: %q, want %q; the log has %q", at, got, want, log)
 		}
-		aside, err := filepath.Glob(path + ".refused-*")
-		if err != nil || len(aside) != 1 {
-			t.Fatalf("byte %d damaged: %q are set aside, %v", at, aside, err)
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
 		}
-		if err := errors.Join(b.Close(), os.Remove(aside[0])); err != nil {
+		if kept := asideOf(t, path); !bytes.Equal(kept, damaged) {
+			t.Errorf("byte %d damaged: %q is set aside, want %q", at, kept, damaged)
+		}
+		// The journal that follows has what was in force, and what changes then.
+		b, _ = openLocal(t, path)
+		change(t, b, set("c", "3"))
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+		b, _ = openLocal(t, path)
+		if got := content(t, b); got != strings.TrimSpace(want+" c=3") {
+			t.Errorf("byte %d damaged: after a change and a restart, %q is in force, want %s c=3", at, got, want)
+		}
+		if err := b.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// asideOf returns the file that was set aside, and removes it; nothing if there is none.
+func asideOf(t *testing.T, path string) []byte {
+	t.Helper()
+	aside, err := filepath.Glob(path + ".refused-*")
+	if err != nil || len(aside) > 1 {
+		t.Fatalf("%q are set aside, %v; want one at most", aside, err)
+	}
+	if len(aside) == 0 {
+		return nil
+	}
+	text, err := os.ReadFile(aside[0])
+	if err := errors.Join(err, os.Remove(aside[0])); err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // An override has all fields after a restart, and ends at its time, in the file too.

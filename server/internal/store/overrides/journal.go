@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -78,8 +79,13 @@ func (j *journal) load() error {
 	if err != nil {
 		return err
 	}
+	aside := ""
 	if cut {
-		j.book.logger.Warn("the last change of overrides was cut off, as by a crash, and was not answered", "file", j.file.Path())
+		if aside, err = j.file.SetAside(time.Now()); err != nil {
+			return err
+		}
+		j.book.logger.Warn("the end of the overrides is cut off or damaged, as by a loss of power: changes before it are in force",
+			"file", j.file.Path(), "kept_as", aside)
 	}
 	now, one := time.Now(), make([]redisstore.Record, 1)
 	var ended []string
@@ -87,13 +93,19 @@ func (j *journal) load() error {
 		ended = append(ended, j.book.apply(j.book.Table, one, now)...)
 	}
 	j.forget(ended)
-	if err := j.file.Replace(j.writeAll); err != nil && !writable.Full(err) {
+	err = j.file.Replace(j.writeAll)
+	if err != nil && aside != "" {
+		if back := os.Rename(aside, j.file.Path()); back != nil { // for the next start
+			return errors.Join(err, back)
+		}
+	}
+	if err != nil && !writable.Full(err) {
 		return err
 	}
 	return nil
 }
 
-// readAll reads all entries, and reports whether the last one is cut off.
+// readAll reads all entries, and reports whether the last one is cut off or damaged: the length of an entry may be, too.
 func (j *journal) readAll(r *bufio.Reader) (cut bool, err error) {
 	begin := make([]byte, len(magic))
 	if _, err := io.ReadFull(r, begin); err != nil || string(begin) != magic {
@@ -109,13 +121,16 @@ func (j *journal) readAll(r *bufio.Reader) (cut bool, err error) {
 		}
 		n := binary.LittleEndian.Uint32(head[:])
 		if n > mostEntry {
-			return false, errDamaged
+			return true, nil
 		}
 		content := make([]byte, n)
 		if _, err := io.ReadFull(r, content); err != nil {
 			return true, nil //nolint:nilerr // so does a cut entry
 		}
 		if crc32.ChecksumIEEE(content) != binary.LittleEndian.Uint32(head[4:]) {
+			if _, err := r.Peek(1); errors.Is(err, io.EOF) {
+				return true, nil
+			}
 			return false, errDamaged
 		}
 		for len(content) > 0 {
