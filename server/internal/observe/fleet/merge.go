@@ -190,7 +190,7 @@ func CountFreed(rules []wire.LiveRule, keys []wire.DeniedKey) {
 	}
 }
 
-// AddHistory adds the steps of another server. Their times count from now, because the clocks of machines differ. A step is added to the one
+// AddHistory adds the steps of another server. Their times count from now, because the clocks of machines differ. A step is added to the step
 // that has its middle, so a request may be in the step beside its own.
 func AddHistory(h, other *wire.History) {
 	const year = 365 * 24 * 3600 * 1000
