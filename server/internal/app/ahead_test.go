@@ -74,9 +74,10 @@ func TestWrongUnitsAheadChangeNothing(t *testing.T) {
 		}
 	}
 	for body, says := range map[string]string{
-		`{"rule": "plain", "key": ["acme"], "units": 1, "ahead": true}`:                     "such as ahead: {units: 1000, for: 24h}",
-		`{"rule": "tenants", "key": ["acme"], "units": 1, "for_ms": 1000}`:                  "have no end",
-		`{"rule": "tenants", "key": ["acme"], "units": 1, "until": "2099-01-01T00:00:00Z"}`: "have no end",
+		`{"rule": "plain", "key": ["acme"], "units": 1, "ahead": true}`:                                 "such as ahead: {units: 1000, for: 24h}",
+		`{"rule": "tenants", "key": ["acme"], "units": 1, "for_ms": 1000}`:                              "have no end",
+		`{"rule": "tenants", "key": ["acme"], "units": 1, "until": "2099-01-01T00:00:00Z"}`:             "have no end",
+		`{"rule": "tenants", "key": ["` + strings.Repeat("k", 65536) + `"], "units": 1, "ahead": true}`: "shorten it to 65535 bytes",
 	} {
 		if res, text := r.send(Admin, http.MethodPost, "/v1/grant", body, append([]string{"Content-Type", "application/json"}, bearer...)...); res.StatusCode < 400 || !strings.Contains(text, says) {
 			t.Errorf("%s is answered %d %s; want %q", body, res.StatusCode, text, says)

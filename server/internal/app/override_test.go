@@ -55,6 +55,7 @@ func TestWrongOverridesChangeNothing(t *testing.T) {
 		{Admin, one(`, "limit": {"rate": "9/d"}, "until": "2020-01-01T00:00:00Z"`), bearer, 400, "until", "a time to come"},
 		{Admin, one(`, "limit": {"rate": "9/d"}, "for_ms": 0`), bearer, 400, "for_ms", "from 1"},
 		{Admin, one(`, "limit": {"rate": "9/d"}, "for_ms": 1.5`), bearer, 400, "for_ms", "a whole number"},
+		{Admin, `{"rule": "tenants", "key": ["` + strings.Repeat("k", 65536) + `"], "deny": true}`, bearer, 400, "key", "65535 bytes"},
 		{Admin, `{"rule": "tenants", "key": [null], "deny": true}`, bearer, 400, "key", "a list of texts"},
 		{Admin, "{\"rule\": \"tenants\", \"key\": [\"M\xfcller\"], \"deny\": true}", bearer, 400, "", "not UTF-8"},
 		{Admin, one(`, "limit": {"rate": "9/d"}, "for_ms": 5, "until": "2099-01-01T00:00:00Z"`), bearer, 400, "until", "one of them"},

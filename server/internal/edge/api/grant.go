@@ -121,6 +121,9 @@ var errBeyond = errors.New("api: beyond a bound of the rule")
 // grantAhead gives units ahead to a key of a rule: they are added to what it has ahead, and the later end counts.
 func (a *API) grantAhead(w http.ResponseWriter, r *http.Request, c *Change, q *given, k sluice.Key) *problem {
 	c.Action = "ahead"
+	if p := tooLong(k); p != nil {
+		return p
+	}
 	bound, p := a.aheadOf(q.Rule)
 	if p != nil {
 		return p

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -192,6 +193,9 @@ func (a *API) override(text []byte, o *wire.KeptOverride, now time.Time, remove 
 	if o.Rule, o.Key, o.Removed = q.Rule, k, remove; remove {
 		return q.Key, nil
 	}
+	if p := tooLong(k); p != nil {
+		return nil, p
+	}
 	if o.Terms, err = termsOf(&q.OverrideTerms); err != nil || len(o.Terms) > mostTerms {
 		return nil, invalid("limits", fmt.Sprintf("The numbers take more than %d bytes.", mostTerms), "give only the numbers that differ from the rule")
 	}
@@ -233,6 +237,14 @@ func (q *ending) end(now time.Time) (end time.Time, p *problem) {
 		end = q.Until.Time
 	}
 	return end.Add(time.Second - 1).Truncate(time.Second).UTC(), nil
+}
+
+// tooLong returns the problem of a key that a policy.OverrideTable does not take.
+func tooLong(k sluice.Key) *problem {
+	if n := len(k.Text()); n > math.MaxUint16 {
+		return invalid("key", fmt.Sprintf("The key has %d bytes.", n), fmt.Sprintf("shorten it to %d bytes", math.MaxUint16))
+	}
+	return nil
 }
 
 func badNote(note string) *problem {
