@@ -155,81 +155,54 @@ type payment struct {
 	decision sluice.Decision
 }
 
-// waived is how long a request to a limit of a key with an allowance could wait: an allowance comes before a wait.
-type waived struct {
-	at      int
-	maxWait time.Duration
-}
-
-// waive prepares the last request, of a key with an allowance.
-func (s *scratch) waive(r *sluice.Request) {
+// noteAhead notes what must come after an allowance of the key of the last request: a wait, and a denial that may lead to a ban.
+func (s *scratch) noteAhead(r *sluice.Request) {
 	if r.MaxWait > 0 && coverable(r.Limit) {
-		s.waived = append(s.waived, waived{len(s.requests) - 1, r.MaxWait})
-		r.MaxWait = sluice.NoWait
+		s.waits = append(s.waits, len(s.requests)-1)
 	}
 	s.bans = s.bans || r.Ban != nil && r.Ban.After > 0 && !r.Peek
 }
 
 // putAhead is put for keys with allowances. These pay for what limits deny, in one step with the other limits: all are charged, or
-// none is. If that fails, the requests are decided as without allowances. A denial that an allowance covers must lead to no ban: so
-// if one could, the requests are decided as peeks first.
+// none is. If that fails, the requests are decided as without allowances. If one may wait, or its denial may lead to a ban, the
+// requests are decided as peeks first, without a wait.
 func (s *scratch) putAhead(ctx context.Context, store sluice.Store) error {
 	if s.returns {
 		var cancel context.CancelFunc
 		ctx, cancel = outlast(ctx)
 		defer cancel()
 	}
-	earlier, asIs := len(s.decisions), false
-	if s.bans && (s.decideAgain(ctx, store, true, earlier) != nil || !s.cover()) {
-		s.unwaive()
-		asIs = true
-	}
-	before, once := s.decisions, len(s.payments) == 0 // what is charged in any case must be decided once
-	if once {
+	earlier, peeks := len(s.decisions), s.bans || len(s.waits) > 0
+	from := earlier // what is charged in any case is decided from here on, and once
+	if !peeks || s.decideAgain(ctx, store, true, from) != nil || !s.cover() {
 		s.decisions = s.decisions[:earlier]
-		if err := s.put(ctx, store); err != nil {
+		if err := s.put(ctx, store); err != nil || !s.denied() {
 			return err
 		}
-		if before = s.decisions; !s.denied() {
-			return nil
-		}
+		from, peeks = len(s.requests), false
 		s.cover()
 	}
+	before := s.decisions
 	for len(s.payments) > 0 {
-		from := earlier
-		if once {
-			from = len(s.requests)
-		}
 		err := s.decideAgain(ctx, store, false, from)
-		if once = once || err == nil; err == nil && !s.denied() && s.paid() {
-			return nil
+		if err == nil {
+			if from = len(s.requests); !s.denied() && s.paid() {
+				return nil
+			}
 		}
 		if err != nil || !s.paid() || !s.cover() {
 			s.payments = s.payments[:0]
 		}
 	}
+	s.waits = s.waits[:0]
 	switch {
-	case !once:
+	case from == earlier:
 		s.decisions = s.decisions[:earlier]
-		s.unwaive()
 		return s.put(ctx, store)
-	case asIs || !s.bans && len(s.waived) == 0:
+	case !peeks || s.decideAgain(ctx, store, false, from) != nil:
 		s.restore(before)
-	default:
-		s.unwaive()
-		if s.decideAgain(ctx, store, false, len(s.requests)) != nil {
-			s.restore(before)
-		}
 	}
 	return nil
-}
-
-// unwaive lets the requests wait again.
-func (s *scratch) unwaive() {
-	for _, was := range s.waived {
-		s.requests[was.at].MaxWait = was.maxWait
-	}
-	s.waived = s.waived[:0]
 }
 
 // isSure reports whether a request is charged whatever other limits decide.
@@ -244,14 +217,17 @@ func (s *scratch) restore(before []sluice.Decision) {
 	}
 }
 
-// decideAgain decides the payments, and the requests that they do not cover. What is charged in any case is decided only if its
-// index is at or after from, and not by peeks.
+// decideAgain decides the payments, and the requests that they do not cover. Requests of keys with allowances do not wait. What is
+// charged in any case is decided only if its index is at or after from, and not by peeks.
 func (s *scratch) decideAgain(ctx context.Context, store sluice.Store, peek bool, from int) error {
 	var requests []sluice.Request
 	var of []int
 	for at := range s.requests {
 		if r := s.requests[at]; s.payer(at) == nil && (!isSure(&r) || at >= from && !peek) {
 			r.Peek = r.Peek || peek
+			if slices.Contains(s.waits, at) {
+				r.MaxWait = sluice.NoWait
+			}
 			requests, of = append(requests, r), append(of, at)
 		}
 	}

@@ -31,7 +31,7 @@ type scratch struct {
 	requests   []sluice.Request
 	decisions  []sluice.Decision
 	payments   []payment
-	waived     []waived
+	waits      []int         // the requests that wait only if no allowance pays
 	spare      []LimitResult // of a verdict that was freed
 	keys       keys.Buffer
 	client     netip.Addr // for the lists of networks
@@ -118,8 +118,7 @@ func (s *scratch) reset() {
 	clear(s.rules)
 	clear(s.requests)
 	clear(s.payments)
-	clear(s.waived)
-	s.payments, s.waived, s.ahead, s.bans = s.payments[:0], s.waived[:0], false, false
+	s.payments, s.waits, s.ahead, s.bans = s.payments[:0], s.waits[:0], false, false
 	s.values, s.selected, s.requests = s.values[:0], s.selected[:0], s.requests[:0]
 	s.rules = s.rules[:0]
 	s.decisions = s.decisions[:0]
@@ -295,7 +294,7 @@ func (s *scratch) fill(marks bool) {
 				r.Debit, r.Overdraw = r.Limit.TakesDebits(), false
 			}
 			if hold(r, s.hold); q.allowance != nil && !r.Shadow {
-				s.waive(r)
+				s.noteAhead(r)
 			}
 			s.returns = s.returns || !s.peek && q.rule.returns(q.set.kinds[j])
 		}
