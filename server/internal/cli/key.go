@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,18 +56,6 @@ func mayHaveRule(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("%s takes one rule, and %d arguments are given: %s", cmd.Name(), len(args), usageOf(cmd))
 	}
 	return nil
-}
-
-// span is what calls have for an end: the milliseconds of the flag for, and the text of the flag until.
-func span(cmd *cobra.Command, length time.Duration) (ms int64, until string, err error) {
-	f := cmd.Flags()
-	if ms = length.Milliseconds(); f.Changed("for") && ms < 1 {
-		return 0, "", fmt.Errorf("--for is %v; give a millisecond or more, such as 72h", length)
-	}
-	if until, err = f.GetString("until"); err == nil && until == "" && f.Changed("until") {
-		err = errors.New("--until is empty; give a value, or leave it out")
-	}
-	return ms, until, err
 }
 
 // usageOf returns a command with its arguments.
@@ -271,9 +260,7 @@ func newReset() *cobra.Command {
 
 func newGrant() *cobra.Command {
 	var c client
-	var note string
-	var length time.Duration
-	var ahead, unset bool
+	var unset bool
 	cmd := &cobra.Command{
 		Use:   "grant RULE [KEY...] UNITS",
 		Short: "Give units to a key of a rule, back or ahead",
@@ -287,45 +274,32 @@ func newGrant() *cobra.Command {
 			"  sluice grant tenants acme 500 --ahead --for 12h --note 'ticket 13: until tomorrow'\n" +
 			"  sluice grant tenants acme --unset",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if unset {
-				return withdraw(cmd, &c, args)
-			}
-			if len(args) < 2 {
+			if len(args) < 2 && !unset {
 				return fmt.Errorf("grant needs the name of a rule and the units: %s", usageOf(cmd))
 			}
-			if err := needsRule(cmd, args); err != nil {
+			q := wanted{}
+			if err := cmp.Or(needsRule(cmd, args), q.setFlags(cmd)); err != nil {
 				return err
 			}
-			ms, until, err := span(cmd, length)
-			if err != nil {
-				return err
+			if unset {
+				for _, name := range [...]string{"ahead", "for", "until", "note"} {
+					if cmd.Flags().Changed(name) {
+						return fmt.Errorf("--unset takes back all that the key has ahead; leave --%s out", name)
+					}
+				}
+				return c.granted(cmd, http.MethodDelete, q, args, "has no units ahead")
 			}
 			last := len(args) - 1
 			units, err := strconv.ParseInt(args[last], 10, 64)
 			if err != nil {
 				return fmt.Errorf("grant: UNITS is %q; give a whole number after the key, such as 100", args[last])
 			}
-			q := struct {
-				keyedRule
-
-				Units int64  `json:"units"`
-				Ahead bool   `json:"ahead,omitempty"`
-				ForMS int64  `json:"for_ms,omitempty"`
-				Until string `json:"until,omitempty"`
-				Note  string `json:"note,omitempty"`
-			}{keyedRule{args[0], args[1:last]}, units, ahead, ms, until, note}
-			var p peeked
-			if err := c.call(cmd.Context(), http.MethodPost, "/v1/grant", q, &p); err != nil {
-				return err
+			what := "gets up to %d units back"
+			if q["ahead"] == true {
+				what = "gets %d units ahead"
 			}
-			what := "gets up to %d units back for %s\n"
-			if ahead {
-				what = "gets %d units ahead for %s\n"
-			}
-			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s "+what, keyText(q.Key), units, q.Rule); err != nil {
-				return err
-			}
-			return p.print(cmd.OutOrStdout())
+			q["units"] = units
+			return c.granted(cmd, http.MethodPost, q, args[:last], fmt.Sprintf(what, units))
 		},
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -334,11 +308,11 @@ func newGrant() *cobra.Command {
 		}
 		return flagError(cmd, err)
 	})
-	cmd.Flags().BoolVar(&ahead, "ahead", false, "give units ahead, not back")
-	cmd.Flags().Var((*duration)(&length), "for", "`TIME` until units ahead end, such as 12h (default: what the rule says)")
+	cmd.Flags().Bool("ahead", false, "give units ahead, not back")
+	cmd.Flags().Var(new(duration), "for", "`TIME` until units ahead end, such as 12h (default: what the rule says)")
 	cmd.Flags().String("until", "", "`TIME` at which units ahead end, such as 2030-01-31T18:00:00Z")
 	cmd.Flags().BoolVar(&unset, "unset", false, "take back what the key has ahead")
-	cmd.Flags().StringVar(&note, "note", "", "`TEXT` for the audit log, such as why")
+	cmd.Flags().String("note", "", "`TEXT` for the audit log, such as why")
 	c.register(cmd)
 	return cmd
 }
@@ -346,22 +320,14 @@ func newGrant() *cobra.Command {
 // negative is the error of a negative number, which has the form of a flag.
 var negative = regexp.MustCompile(`^unknown shorthand flag: '\d'`)
 
-// withdraw takes back what a key has ahead.
-func withdraw(cmd *cobra.Command, c *client, args []string) error {
-	if err := needsRule(cmd, args); err != nil {
-		return err
-	}
-	for _, name := range [...]string{"ahead", "for", "until", "note"} {
-		if cmd.Flags().Changed(name) {
-			return fmt.Errorf("--unset takes back all that the key has ahead; leave --%s out", name)
-		}
-	}
-	q := keyedRule{args[0], args[1:]}
+// granted changes the units of a key, and prints what was done and what is left.
+func (c *client) granted(cmd *cobra.Command, method string, q wanted, of []string, what string) error {
+	q["rule"], q["key"] = of[0], of[1:]
 	var p peeked
-	if err := c.call(cmd.Context(), http.MethodDelete, "/v1/grant", q, &p); err != nil {
+	if err := c.call(cmd.Context(), method, "/v1/grant", q, &p); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s has no units ahead for %s\n", keyText(q.Key), q.Rule); err != nil {
+	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s for %s\n", keyText(of[1:]), what, of[0]); err != nil {
 		return err
 	}
 	return p.print(cmd.OutOrStdout())

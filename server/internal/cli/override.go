@@ -59,6 +59,28 @@ func newOverride() *cobra.Command {
 // wanted is an override as a call sets it, by the names of its fields.
 type wanted map[string]any
 
+// setFlags sets the fields of the flags that are given.
+func (q wanted) setFlags(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		name, text := strings.ReplaceAll(f.Name, "-", "_"), f.Value.String()
+		length, isTime := f.Value.(*duration)
+		switch {
+		case err != nil || !isTime && name != "ahead" && !slices.Contains(columnsOf(0), name):
+		case isTime:
+			if q["for_ms"] = time.Duration(*length).Milliseconds(); *length < duration(time.Millisecond) {
+				err = fmt.Errorf("--for is %v; give a millisecond or more, such as 72h", time.Duration(*length))
+			}
+		case text == "":
+			err = fmt.Errorf("--%s is empty; give a value, or leave it out", f.Name)
+		default:
+			if err = q.set(name, text); err != nil {
+				err = fmt.Errorf("--%s: %w", f.Name, err)
+			}
+		}
+	})
+	return err
+}
+
 // set sets the field of a column or a flag. The server reports what does not fit.
 func (q wanted) set(name, text string) (err error) {
 	switch {
@@ -67,7 +89,7 @@ func (q wanted) set(name, text string) (err error) {
 		return errors.New(`the limits are not JSON; give a list such as '[{"rate": "5000/m"}, {}]', with {} for a limit that stays as it is`)
 	case name == "limits":
 		q[name] = json.RawMessage(text)
-	case name == "unlimited" || name == "deny":
+	case name == "unlimited" || name == "deny" || name == "ahead":
 		if q[name], err = strconv.ParseBool(text); err != nil {
 			return fmt.Errorf("%q is not true or false; write true, or leave it empty", text)
 		}
@@ -145,7 +167,6 @@ const aboutRules = "RULE may be several names with commas: the key gets the same
 
 func newOverrideSet() *cobra.Command {
 	var c client
-	var length time.Duration
 	cmd := &cobra.Command{
 		Use:   "set RULE [KEY...] --rate RATE",
 		Short: "Give a key other numbers, for ever or for a time",
@@ -155,24 +176,9 @@ func newOverrideSet() *cobra.Command {
 			"  sluice override set tenants,uploads acme --plan gold\n" +
 			"  sluice override set tenants acme --unlimited --until 2030-01-31T18:00:00Z",
 		Args: needsRule,
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			q := wanted{"key": args[1:]}
-			ms, _, err := span(cmd, length)
-			cmd.Flags().Visit(func(f *pflag.Flag) {
-				name, text := strings.ReplaceAll(f.Name, "-", "_"), f.Value.String()
-				switch known := slices.Contains(columnsOf(0), name); {
-				case err != nil:
-				case f.Name == "for":
-					q["for_ms"] = ms
-				case known && text == "":
-					err = fmt.Errorf("--%s is empty; give a value, or leave it out", f.Name)
-				case known:
-					if err = q.set(name, text); err != nil {
-						err = fmt.Errorf("--%s: %w", f.Name, err)
-					}
-				}
-			})
-			if err != nil {
+			if err := q.setFlags(cmd); err != nil {
 				return err
 			}
 			return c.changeRules(cmd, http.MethodPut, args[0], q, map[bool]string{false: "set", true: "replaced"})
@@ -186,7 +192,7 @@ func newOverrideSet() *cobra.Command {
 	f.String("plan", "", "`NAME` of a plan of the file, in place of numbers")
 	f.Bool("unlimited", false, "let the key pass without limits")
 	f.Bool("deny", false, "refuse the key")
-	f.Var((*duration)(&length), "for", "`TIME` until the override ends, such as 72h")
+	f.Var(new(duration), "for", "`TIME` until the override ends, such as 72h")
 	f.String("until", "", "`TIME` at which the override ends, such as 2030-01-31T18:00:00Z")
 	f.String("note", "", "`TEXT` for the next person, such as a ticket")
 	c.register(cmd)
