@@ -23,10 +23,9 @@ const (
 
 // keeper keeps the records of overrides.
 type keeper interface {
-	// put keeps records or removes them, all or none, and returns which of them were there.
-	put(ctx context.Context, records []redisstore.Record) (found []bool, err error)
-	// read returns the records of names, in their order.
-	read(ctx context.Context, names []string) ([]redisstore.Record, error)
+	// PutRecords and RecordsOf are as in redisstore.Records.
+	PutRecords(ctx context.Context, records []redisstore.Record) (found []bool, err error)
+	RecordsOf(ctx context.Context, names []string) ([]redisstore.Record, error)
 	// follow applies what has changed since the last call. It is called by one goroutine at a time.
 	follow(ctx context.Context, b *Book) error
 	// sweep forgets records that have ended.
@@ -51,8 +50,7 @@ type Book struct {
 	// Table has the overrides in force.
 	Table  *policy.OverrideTable
 	keeper keeper
-	// Kept says where the overrides are kept: "redis", "file", or "memory" if they end with the server.
-	Kept   string
+	kept   string // redis, file or memory
 	logger *slog.Logger
 
 	putting   chan struct{} // full while a group is put
@@ -67,7 +65,7 @@ type Book struct {
 
 // newBook returns a book over a table.
 func newBook(kept string, t *policy.OverrideTable, k keeper, logger *slog.Logger, m *telemetry.Metrics) *Book {
-	b := &Book{Table: t, keeper: k, Kept: kept, logger: logger, putting: make(chan struct{}, 1), following: make(chan struct{}, 1)}
+	b := &Book{Table: t, keeper: k, kept: kept, logger: logger, putting: make(chan struct{}, 1), following: make(chan struct{}, 1)}
 	m.Gauge("sluice_overrides", "Overrides by call that are in force, and keys with units ahead.", func() float64 { return float64(b.Table.Len()) })
 	m.Gauge("sluice_overrides_bytes", "Memory that the keys of overrides by call take, in bytes.", func() float64 { return float64(b.Table.Bytes()) })
 	m.Gauge("sluice_overrides_stale", "Whether overrides by call could not be read from the store the last time: 1 while changes of other servers may be missing.",
@@ -115,7 +113,7 @@ func (b *Book) put(ctx context.Context, g *group) {
 	select {
 	case b.putting <- struct{}{}:
 		b.begin(g)
-		g.found, g.err = b.keeper.put(ctx, g.records)
+		g.found, g.err = b.keeper.PutRecords(ctx, g.records)
 		<-b.putting
 	case <-ctx.Done():
 		b.begin(g)
@@ -141,7 +139,7 @@ func (b *Book) Update(ctx context.Context, rule string, k sluice.Key, change fun
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		kept, err := b.keeper.read(ctx, []string{nameOf(rule, k)})
+		kept, err := b.keeper.RecordsOf(ctx, []string{nameOf(rule, k)})
 		if err != nil {
 			return err
 		}
@@ -155,7 +153,7 @@ func (b *Book) Update(ctx context.Context, rule string, k sluice.Key, change fun
 		}
 		record := recordOf(&after)
 		record.Was = &kept[0]
-		switch _, err := b.keeper.put(ctx, []redisstore.Record{record}); {
+		switch _, err := b.keeper.PutRecords(ctx, []redisstore.Record{record}); {
 		case errors.Is(err, redisstore.ErrRecordChanged):
 		case err != nil:
 			return err
@@ -194,7 +192,7 @@ func (b *Book) of(ctx context.Context, rule string, keys []sluice.Key) (all []Ov
 	for i, k := range keys {
 		names[i] = nameOf(rule, k)
 	}
-	records, err := b.keeper.read(ctx, names)
+	records, err := b.keeper.RecordsOf(ctx, names)
 	if err != nil {
 		return nil, err
 	}
@@ -210,8 +208,8 @@ func (b *Book) of(ctx context.Context, rule string, keys []sluice.Key) (all []Ov
 // Rules returns the rules that have overrides.
 func (b *Book) Rules() []string { return b.Table.Rules() }
 
-// KeptIn says where the overrides are kept, as Kept.
-func (b *Book) KeptIn() string { return b.Kept }
+// KeptIn says where the overrides are kept: redis, file, or memory if they end with the server.
+func (b *Book) KeptIn() string { return b.kept }
 
 // Run reads changes of other servers, and ends overrides at their time, until the context ends.
 func (b *Book) Run(ctx context.Context) {

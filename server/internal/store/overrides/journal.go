@@ -45,7 +45,7 @@ func OpenLocal(path string, t *policy.OverrideTable, logger *slog.Logger, m *tel
 	if j.book = newBook("memory", t, j, logger, m); path == "" {
 		return j.book, nil
 	}
-	j.book.Kept = "file"
+	j.book.kept = "file"
 	var err error
 	if j.file, err = statefile.Open(path); err != nil {
 		return nil, fmt.Errorf("the overrides beside store.memory.file: %w", err)
@@ -173,8 +173,8 @@ func (j *journal) writeAll(w io.Writer) error {
 	return b.Flush()
 }
 
-// put writes the changes, and applies them when they are durable.
-func (j *journal) put(_ context.Context, records []redisstore.Record) (found []bool, err error) {
+// PutRecords writes the changes, and applies them when they are durable.
+func (j *journal) PutRecords(_ context.Context, records []redisstore.Record) (found []bool, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for i := range records {
@@ -211,7 +211,8 @@ func (j *journal) write(records []redisstore.Record) error {
 	})
 }
 
-func (j *journal) read(_ context.Context, names []string) ([]redisstore.Record, error) {
+// RecordsOf reads records.
+func (j *journal) RecordsOf(_ context.Context, names []string) ([]redisstore.Record, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	all := make([]redisstore.Record, len(names))

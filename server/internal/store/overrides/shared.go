@@ -47,14 +47,6 @@ func OpenShared(ctx context.Context, r Records, t *policy.OverrideTable, logger 
 	return b
 }
 
-func (s *shared) put(ctx context.Context, records []redisstore.Record) ([]bool, error) {
-	return s.PutRecords(ctx, records)
-}
-
-func (s *shared) read(ctx context.Context, names []string) ([]redisstore.Record, error) {
-	return s.RecordsOf(ctx, names)
-}
-
 // follow reads the changes. After a failure it reads the changes first, and then all records.
 func (s *shared) follow(ctx context.Context, b *Book) error {
 	again, err := s.changes(ctx, b)
