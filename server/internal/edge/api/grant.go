@@ -115,9 +115,6 @@ func beyond(field, detail, remedy string) *problem {
 	return &problem{Status: http.StatusUnprocessableEntity, Title: "Beyond the bound", Field: field, Detail: detail, Remedy: remedy}
 }
 
-// errBeyond ends a change that a bound forbids.
-var errBeyond = errors.New("api: beyond a bound of the rule")
-
 // grantAhead gives units ahead to a key of a rule: they are added to what it has ahead, and the later end counts.
 func (a *API) grantAhead(w http.ResponseWriter, r *http.Request, c *Change, q *given, k sluice.Key) *problem {
 	c.Action = "ahead"
@@ -143,9 +140,8 @@ func (a *API) grantAhead(w http.ResponseWriter, r *http.Request, c *Change, q *g
 			x = policy.Allowance{ID: rand.Text()[:16]}
 		}
 		if *q.Units > bound.Units-x.Units {
-			p = beyond("units", fmt.Sprintf("The key has %d units ahead, used ones included, and rule %q gives %d at most.", x.Units, q.Rule, bound.Units),
+			return o, beyond("units", fmt.Sprintf("The key has %d units ahead, used ones included, and rule %q gives %d at most.", x.Units, q.Rule, bound.Units),
 				fmt.Sprintf("give at most %d now, or set an override; ahead.units of the rule is the bound", max(0, bound.Units-x.Units)))
-			return o, errBeyond
 		}
 		x.Units += *q.Units
 		if x.Until.Before(until) {
@@ -156,7 +152,7 @@ func (a *API) grantAhead(w http.ResponseWriter, r *http.Request, c *Change, q *g
 		}, nil
 	})
 	switch {
-	case errors.Is(err, errBeyond):
+	case errors.As(err, &p):
 		return p
 	case err != nil:
 		return unavailable("The units were not given, or that is not known: "+err.Error()+".", "see what the key has ahead with /v1/usage before you repeat the call")
