@@ -329,6 +329,65 @@ func TestAllowancesNeedTheStore(t *testing.T) {
 	}
 }
 
+// Between a peek and the decision, another request may take the units of the limit, or of the allowance. In the first case the
+// allowance pays. In the second the request is decided as without it, and its wait and its ban count.
+func TestAllowancesAfterAPeek(t *testing.T) {
+	r := mayHaveAhead("r", sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerMinute(60), Burst: 1}))
+	r.MaxWait, r.Ban = 10*time.Second, &sluice.Ban{After: 2, For: time.Hour}
+	shadow := policy.Rule{Name: "shadow", Limits: []*sluice.Limit{perHour(3)}, Shadow: true}
+	a := newAhead(t, r, shadow)
+	a.grant("r", "one", 1)
+	var calls string
+	race := func(ofLimit, ofAllowance string) policy.Verdict {
+		calls = ""
+		next := func(answers *string) bool {
+			yes := (*answers)[0] == 'y'
+			*answers = (*answers)[1:]
+			return yes
+		}
+		return a.Decide(t.Context(), &stub{answer: func(q *sluice.Request) sluice.Decision {
+			d := sluice.Decision{Allowed: true, Limit: 1}
+			switch name := q.Limit.Name(); {
+			case name == "shadow":
+				calls += "s"
+				return d
+			case name == "r/ahead/units":
+				d.Allowed = next(&ofAllowance)
+				calls += "a"
+			case q.Peek:
+				d.Allowed = next(&ofLimit)
+				calls += "p"
+			case q.MaxWait == sluice.NoWait:
+				d.Allowed = next(&ofLimit)
+				calls += "n"
+			default:
+				d.Allowed = next(&ofLimit)
+				calls += "w"
+			}
+			if !d.Allowed {
+				d.Reason = sluice.ReasonLimited
+			}
+			return d
+		}}, tenant("acme"))
+	}
+	for _, c := range []struct {
+		ofLimit, ofAllowance, calls string
+		allowed, paid               bool
+	}{
+		{"yy", "", "pws", true, false},
+		{"n", "y", "psa", true, true},
+		{"yn", "y", "pwsa", true, true},
+		{"ny", "n", "psaw", true, false},
+		{"nn", "n", "psaw", false, false},
+		{"yn", "n", "pwsa", false, false},
+	} {
+		v := race(c.ofLimit, c.ofAllowance)
+		if v.Allowed() != c.allowed || v.PaidAhead() != c.paid || calls != c.calls {
+			t.Errorf("the limit answers %s, and the allowance %s: allowed %v, paid %v, by the calls %s; want %v, %v, %s", c.ofLimit, c.ofAllowance, v.Allowed(), v.PaidAhead(), calls, c.allowed, c.paid, c.calls)
+		}
+	}
+}
+
 // Descriptors of a call have allowances too, each for its own key. What only looks takes nothing.
 func TestAllowancesOfDescriptors(t *testing.T) {
 	r := described("r", 1, "user")
