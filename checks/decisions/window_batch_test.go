@@ -22,7 +22,7 @@ func TestBatchesOfWindows(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := adapters.Rueidis.Dial(t, adapters.ToSocket(server))
-	for seed := range uint64(redistest.Times(t, 4)) {
+	for seed := range uint64(redistest.Times(t, 2)) {
 		walkBatches(t, client, fmt.Sprintf("batches-%d", seed), seed, false)
 	}
 }

@@ -118,7 +118,7 @@ func TestWindowsDecideAsInMemory(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		t.Run(name, func(t *testing.T) {
 			w := newWindowWalk(t, client, name, rows[name])
-			for range redistest.Times(t, 15) * len(rows[name]) {
+			for range redistest.Times(t, 10) * len(rows[name]) {
 				w.step()
 			}
 			t.Logf("%d requests passed, %d did not; %d ends", w.passed, w.denied, w.ends)

@@ -156,7 +156,7 @@ func TestNoRequestIsLostWhenTheServerStops(t *testing.T) {
 	}))
 	defer service.Close()
 	path := build(t)
-	for round := range 3 {
+	for round := range 2 {
 		p := launch(t, path, `
 version: 1
 listen: {proxy: '127.0.0.1:0', api: '127.0.0.1:0', admin: '127.0.0.1:0'}

@@ -24,7 +24,7 @@ func laughs(open, alias, end string) string {
 
 // A small file that would expand to a huge one costs little, and is an error.
 func TestBombsAreErrorsAndCostLittle(t *testing.T) {
-	size := min(soak.Times(t, reader.MaxFileSize/4), reader.MaxFileSize)
+	size := min(soak.Times(t, reader.MaxFileSize/8), reader.MaxFileSize)
 	most := 2048 * uint64(size) / reader.MaxFileSize // MiB
 	deepMerge := laughs("{<<: [", "*a%d", "]}")
 	for name, text := range map[string]string{
