@@ -44,6 +44,12 @@ type group struct {
 	done    chan struct{}
 }
 
+// poll is a read of changes, which several calls may wait for.
+type poll struct {
+	err  error // set when done is closed
+	done chan struct{}
+}
+
 // Book has all overrides by call. Make it with OpenShared or OpenLocal, let Run run, and end it with Close. All methods are safe for
 // concurrent use.
 type Book struct {
@@ -58,6 +64,7 @@ type Book struct {
 
 	mu      sync.Mutex
 	waiting *group    // of calls; nil if none waits
+	next    *poll     // waits for an earlier one; nil if none does
 	failed  error     // of the last read
 	since   time.Time // of the failure
 	strange bool      // a record is not of this version
@@ -230,15 +237,42 @@ func (b *Book) Run(ctx context.Context) {
 	}
 }
 
-// follow applies what has changed.
+// follow applies what has changed. Calls that wait for an earlier poll share the next one.
 func (b *Book) follow(ctx context.Context) error {
+	b.mu.Lock()
+	p := b.next
+	first := p == nil
+	if first {
+		p = &poll{done: make(chan struct{})}
+		b.next = p
+	}
+	b.mu.Unlock()
+	if first {
+		b.read(ctx, p)
+		close(p.done)
+	}
 	select {
-	case b.following <- struct{}{}:
+	case <-p.done:
+		return p.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-b.following }()
-	return b.keeper.follow(ctx, b)
+}
+
+// read reads changes as soon as an earlier poll is over. From then on, no call joins this one.
+func (b *Book) read(ctx context.Context, p *poll) {
+	select {
+	case b.following <- struct{}{}:
+		defer func() { <-b.following }()
+	case <-ctx.Done():
+		p.err = ctx.Err()
+	}
+	b.mu.Lock()
+	b.next = nil
+	b.mu.Unlock()
+	if p.err == nil {
+		p.err = b.keeper.follow(ctx, b)
+	}
 }
 
 // note logs and keeps whether changes can be read.

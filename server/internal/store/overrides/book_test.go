@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -426,6 +427,45 @@ func TestChangesWaitWithPatience(t *testing.T) {
 		for range 3 {
 			if err := <-answers; !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("after the patience, an answer is %v, want that the deadline is exceeded", err)
+			}
+		}
+	})
+}
+
+// counting are records of a store that keeps all changes at once, and waits before each poll.
+type counting struct {
+	failing
+	polls chan struct{}
+}
+
+func (s *counting) RecordsSince(context.Context, redisstore.RecordMark, int) (redisstore.RecordPage, error) {
+	s.polls <- struct{}{}
+	return redisstore.RecordPage{}, nil
+}
+
+// Changes that are kept while a poll is under way are in force after one more poll, however many they are.
+func TestChangesThatWaitShareAPoll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &counting{polls: make(chan struct{})}
+		b := newBook("redis", policy.NewOverrideTable(), &shared{Records: store}, slog.New(slog.DiscardHandler), telemetry.NewMetrics("test"))
+		const callers = 20
+		var answered atomic.Int64
+		for i := range callers {
+			go func() {
+				if _, err := b.Change(t.Context(), []Override{set(fmt.Sprint("k", i), "1")}); err != nil {
+					t.Errorf("change %d: %v", i, err)
+				}
+				answered.Add(1)
+			}()
+			synctest.Wait()
+		}
+		for i, want := range []int64{0, 1, callers} { // the first poll began before the other changes
+			if got := answered.Load(); got != want {
+				t.Errorf("after %d polls, %d changes are answered, want %d", i, got, want)
+			}
+			if i < 2 {
+				<-store.polls
+				synctest.Wait()
 			}
 		}
 	})
