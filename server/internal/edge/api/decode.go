@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -153,14 +154,23 @@ func checkKeys(body []byte, known []string) (map[string]bool, *problem) {
 	return seen, nil
 }
 
-// fieldsOf returns the names of a struct's fields in JSON.
+// fieldNames has the names of the fields of each type, because finding them took a sixth of the time of a change.
+var fieldNames sync.Map
+
+// fieldsOf returns the names of a struct's fields in JSON. The caller may append to them.
 func fieldsOf(v any) []string {
+	t := reflect.TypeOf(v).Elem()
+	if names, ok := fieldNames.Load(t); ok {
+		return names.([]string)
+	}
 	var names []string
-	for _, f := range reflect.VisibleFields(reflect.TypeOf(v).Elem()) {
+	for _, f := range reflect.VisibleFields(t) {
 		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
 			names = append(names, name)
 		}
 	}
+	names = slices.Clip(names) // whoever appends gets a copy
+	fieldNames.Store(t, names)
 	return names
 }
 
