@@ -222,7 +222,7 @@ function renderBans(f) {
     acts.firstElementChild.hidden = !b.digest;
   });
   $("bans").hidden = !f.bans.length;
-  set($("no-bans"), f.bans_unknown ? "The store does not list the bans now." : f.bans.length || f.more_bans ? "" : "No key is banned.");
+  set($("no-bans"), f.bans_unknown ? "The store does not list the bans now." : f.bans.length || f.more_bans ? "" : state.view.rule ? `No key of ${state.view.rule} is banned.` : "No key is banned.");
   set($("more-bans"), f.more_bans ? "There are more bans. sluice bans lists them." : "");
 }
 
