@@ -88,7 +88,7 @@ func (a *App) live(ctx context.Context, rule string) *wire.Live {
 	return l
 }
 
-// mask replaces the values of keys by what is left for them. A key without values keeps what another server says.
+// mask replaces the values of keys by what is left for them. A key without values keeps what another server reports.
 func (a *App) mask(ctx context.Context, keys []wire.DeniedKey) {
 	for i := range keys {
 		k := &keys[i]
