@@ -85,7 +85,7 @@ func ExamplePolicy_DecideRule() {
 	fmt.Println(err)
 	// Output:
 	// allow 700 <nil>
-	// policy: rule "tokens": the key has 2 parts and the rule's has 1: [header:X-Tenant]
+	// policy: rule "tokens": the key and the rule's differ in their number of parts, 2 and 1: [header:X-Tenant]
 }
 
 func ExamplePaths_Clean() {

@@ -289,5 +289,5 @@ func (r *rule) readKey(s *scratch, key []string, form paths.Form) (f fault) {
 			names = append(names, part.String())
 		}
 	}
-	return fault{fmt.Sprintf("the key has %d parts and the rule's has %d: %v", len(key), wanted, names), "give a value for each"}
+	return fault{fmt.Sprintf("the key and the rule's differ in their number of parts, %d and %d: %v", len(key), wanted, names), "give a value for each"}
 }

@@ -55,7 +55,7 @@ func Load(folder string, o Options) (*rules.File, error) {
 	all, s := rules.Default(), reader.New(folder, nil)
 	all.Attach(s, rules.Included{Folder: base})
 	if len(others) > 0 {
-		s.Warn("", fmt.Sprintf("%d files are not read, because their names end in neither .yaml nor .yml: %s", len(others), reader.Shorten(strings.Join(others, ", "))),
+		s.Warn("", fmt.Sprintf("%s ignored, because the name ends in neither .yaml nor .yml: %s", reader.Count(len(others), "file"), reader.Shorten(strings.Join(others, ", "))),
 			"rename the files that have limits")
 	}
 	var errs reader.Errors

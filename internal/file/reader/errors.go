@@ -134,6 +134,14 @@ func quoteless(text string) string {
 	return q[1 : len(q)-1]
 }
 
+// Count writes a number of things.
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
 // Shorten returns a text with at most 80 characters.
 func Shorten(text string) string {
 	if r := []rune(text); len(r) > maxShown {

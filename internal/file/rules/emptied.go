@@ -48,9 +48,9 @@ func (f *File) withoutRules(earlier *File) *reader.Error {
 	if f.source == nil || len(f.parts) > 0 || len(f.Rules) > 0 {
 		return nil
 	}
-	setting, what := "rules", "rules"
+	setting, what := "rules", "rule"
 	if f.source.Foreign {
-		setting, what = "descriptors", "limits"
+		setting, what = "descriptors", "limit"
 	}
 	for _, part := range earlier.parts {
 		if part.source.Name == f.source.Name {
@@ -62,7 +62,7 @@ func (f *File) withoutRules(earlier *File) *reader.Error {
 	}
 	return &reader.Error{
 		File: f.source.Name, Pos: reader.Pos{Line: 1, Column: 1}, Source: f.source.Line(1),
-		Path: setting, Problem: fmt.Sprintf("is missing, and the file had %d %s", len(earlier.Rules), what),
+		Path: setting, Problem: "is missing, and the file had " + reader.Count(len(earlier.Rules), what),
 		Suggestion: fmt.Sprintf("write %s: [] if all of them should go", setting),
 	}
 }

@@ -157,7 +157,7 @@ func (o *Override) build(s *reader.Source, path string, given []Limit, hybrid *H
 // limitsOf makes the limits of an override or a plan. The function given reports which numbers a limit has.
 func limitsOf(s *reader.Source, path string, at func(int) string, numbers []Numbers, given func(i int, name string) bool, of []Limit, hybrid *Hybrid) (limits []*sluice.Limit, ok bool) {
 	if len(numbers) != len(of) {
-		s.Follow(path, fmt.Sprintf("has numbers for %d limits, and the rule has %d", len(numbers), len(of)), "give as many, in their order; {} leaves one as it is")
+		s.Follow(path, fmt.Sprintf("has numbers for %s, and the rule has %d", reader.Count(len(numbers), "limit"), len(of)), "give as many, in their order; {} leaves one as it is")
 		return nil, false
 	}
 	for i := range numbers {
@@ -309,7 +309,7 @@ func (t *table) header(at spot, row []string) {
 	}
 	switch {
 	case t.keys != t.rule.keyParts():
-		at.follow(t.Source, fmt.Sprintf("the first line names %d columns of keys, and the rule's key has %d parts", t.keys, t.rule.keyParts()), "begin it with key for each of them, as in key,rate,burst")
+		at.follow(t.Source, fmt.Sprintf("the first line names %s of keys, and the rule's key has %s", reader.Count(t.keys, "column"), reader.Count(t.rule.keyParts(), "part")), "begin it with key for each of them, as in key,rate,burst")
 	case len(columns) == 0:
 		at.follow(t.Source, "the first line has no column for a number", "write it as in key,rate,burst or key,plan")
 	default:

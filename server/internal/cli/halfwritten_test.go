@@ -174,7 +174,7 @@ func TestHalfWrittenFilesOfEnvoy(t *testing.T) {
 	reloaded(4)
 	m.write("config/last.yaml", "domain: last\n")
 	eventually(t, "the refusal", func() bool {
-		return strings.Contains(log.String(), "last.yaml:1:1: descriptors: is missing, and the file had 1 limits; write descriptors: [] if all of them should go")
+		return strings.Contains(log.String(), "last.yaml:1:1: descriptors: is missing, and the file had 1 limit; write descriptors: [] if all of them should go")
 	})
 	m.write("config/last.yaml", "domain: last\ndescriptors: []\n")
 	reloaded(3)
@@ -191,7 +191,7 @@ func TestNothingIsRemovedUnsaid(t *testing.T) {
 	p := run(t, m.binary, m.path("sluice.yaml"))
 	refused, applied := 0, 0
 	for _, x := range []struct{ name, text, problem string }{
-		{"sluice.yaml", limited, "sluice.yaml:1:1: rules: is missing, and the file had 1 rules; write rules: [] if all of them should go"},
+		{"sluice.yaml", limited, "sluice.yaml:1:1: rules: is missing, and the file had 1 rule; write rules: [] if all of them should go"},
 		{"sluice.yaml", "version: 1\n", "rules: is missing"},
 		{"sluice.yaml", limited + "rules:\n", "rules: has no value; give rules, or write rules: [] for none"},
 		{"sluice.yaml", "", "the file is empty"},

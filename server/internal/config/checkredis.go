@@ -39,15 +39,8 @@ func (f *File) checkTenant(s *reader.Source, tenant int) {
 			n, at = f.Rules[i].Descriptor.KeyParts(), "descriptor"
 		}
 		if n > 0 && n < tenant && !s.Failed("store.redis.tenant") {
-			s.Follow(fmt.Sprintf("rules[%d].%s", i, at), fmt.Sprintf("has %s, and store.redis.tenant is %d", parts(n), tenant),
+			s.Follow(fmt.Sprintf("rules[%d].%s", i, at), fmt.Sprintf("has %s, and store.redis.tenant is %d", reader.Count(n, "part"), tenant),
 				"put the tenant into that part of every rule's key")
 		}
 	}
-}
-
-func parts(n int) string {
-	if n == 1 {
-		return "1 part"
-	}
-	return fmt.Sprintf("%d parts", n)
 }

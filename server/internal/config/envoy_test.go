@@ -118,7 +118,7 @@ func TestEnvoyFolders(t *testing.T) {
 	if err != nil || len(f.Domains) != 1 || len(f.Rules) != 0 {
 		t.Errorf("want only the one domain, got %+v, %v", f, err)
 	}
-	if text := f.Warnings().Error(); !strings.Contains(text, "1 files are not read") || !strings.Contains(text, reader.Shorten(other)) {
+	if text := f.Warnings().Error(); !strings.Contains(text, "1 file ignored") || !strings.Contains(text, reader.Shorten(other)) {
 		t.Errorf("the warnings do not name the file that is not read: %s", text)
 	}
 }

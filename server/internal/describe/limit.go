@@ -24,7 +24,7 @@ func Limit(l *sluice.Limit) string {
 	case sluice.LeakyBucket:
 		text := fmt.Sprintf("one at a time, %s", rate(a.Rate))
 		if a.Queue > 0 {
-			text += fmt.Sprintf("; %d more wait in a queue", a.Queue)
+			text += fmt.Sprintf("; a queue has room for %d more", a.Queue)
 		}
 		if a.Undelayed > 0 {
 			text += fmt.Sprintf(", %d of them without a delay", a.Undelayed)
@@ -45,7 +45,7 @@ func Limit(l *sluice.Limit) string {
 	case sluice.Concurrency:
 		text := fmt.Sprintf("%d in flight", a.Max)
 		if a.Queue > 0 {
-			text += fmt.Sprintf("; %d more wait in a queue", a.Queue)
+			text += fmt.Sprintf("; a queue has room for %d more", a.Queue)
 		}
 		return text + fmt.Sprintf("; a lease ends after %s (concurrency)", duration(a.TTL))
 	default:

@@ -35,7 +35,7 @@ func Modes(rules []*policy.Rule) string {
 	case hybrid == 0:
 		return ""
 	case hybrid > mostModes:
-		fmt.Fprintf(&b, "       and %d more limits\n", hybrid-mostModes)
+		fmt.Fprintf(&b, "       and %s\n", count(hybrid-mostModes, "more limit"))
 	}
 	if n := len(exact); n > mostModes {
 		exact = append(exact[:mostModes], fmt.Sprintf("and %d more", n-mostModes))

@@ -102,7 +102,7 @@ func rule(r *policy.Rule, remote bool) []line {
 	}
 	add("counts", counts(r.CountStatus))
 	if r.Floor > 0 {
-		add("leaves", fmt.Sprintf("%d units to others", r.Floor))
+		add("leaves", count(r.Floor, "unit")+" to others")
 	}
 	for i := range r.Reserved {
 		add("keeps", reserve(&r.Reserved[i]))
@@ -317,7 +317,7 @@ func waiting(r *policy.Rule) string {
 	case !delays:
 		return ""
 	}
-	text := fmt.Sprintf("in a queue of %d requests", r.MaxWaiting)
+	text := "in a queue of " + count(r.MaxWaiting, "request")
 	if !isGlobal(r.Key) { // with one key for all, the whole queue belongs to that key
 		text += fmt.Sprintf(", %d per key", r.MaxWaitingPerKey)
 	}

@@ -24,7 +24,7 @@ func (c *conn) check(args [][]byte) {
 	}
 	parts := partsOf(rule)
 	if len(args)-2 < len(parts) {
-		c.fail(fmt.Sprintf("ERR rule %s: the key has %d parts and the rule's has %d: %s", rule.Name, len(args)-2, len(parts), listed(parts)))
+		c.fail(fmt.Sprintf("ERR rule %s: the key and the rule's differ in their number of parts, %d and %d: %s", rule.Name, len(args)-2, len(parts), listed(parts)))
 		return
 	}
 	q := policy.RuleRequest{Rule: rule.Name}

@@ -66,8 +66,8 @@ func TestCheckDecidesByARule(t *testing.T) {
 		{"errors", [][2]string{
 			{"SLUICE.CHECK", "-ERR wrong number of arguments"},
 			{"SLUICE.CHECK other x", "-ERR there is no rule 'other'"},
-			{"SLUICE.CHECK pair 192.0.2.1", "-ERR rule pair: the key has 1 parts and the rule's has 2: client_ip header:X-Plan"},
-			{"SLUICE.CHECK address", "-ERR rule address: the key has 0 parts"},
+			{"SLUICE.CHECK pair 192.0.2.1", "-ERR rule pair: the key and the rule's differ in their number of parts, 1 and 2: client_ip header:X-Plan"},
+			{"SLUICE.CHECK address", "-ERR rule address: the key and the rule's differ in their number of parts, 0 and 1"},
 			{"SLUICE.CHECK address 192.0.2.1 192.0.2.2", "-ERR rule address: 192.0.2.2 is not expected; its key is client_ip"},
 			{"SLUICE.CHECK address 192.0.2.1 COST", "-ERR rule address: COST is not expected"},
 			{"SLUICE.CHECK address 192.0.2.1 COST 0", "-ERR rule address: the cost 0 is not a whole number from 1 to"},

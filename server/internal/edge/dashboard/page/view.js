@@ -2,7 +2,7 @@
 import * as chart from "./chart.js";
 import { act, ask, look, state } from "./main.js";
 import { override } from "./override.js";
-import { $, ago, bytes, clock, draw, keep, make, names, number, percent, rate, row, set, time } from "./words.js";
+import { $, ago, bytes, clock, count, draw, keep, make, names, number, percent, rate, row, set, time } from "./words.js";
 
 const none = "(none)"; // the name of the requests that no rule matched
 const title = (rule) => rule === none ? "no rule" : rule;
@@ -20,7 +20,7 @@ function per(get, seconds = recent) {
 const demand = (totals, figures) => totals && totals.reduce((a, n, i) => figures[i] === "candidate_denied" ? a : a + n, 0);
 
 // freed tells how many keys of a rule its candidate would free, of the keys that are denied most.
-const freed = (r) => `${number(r.freed || 0)} of ${number(r.compared)} ${r.compared === 1 ? "key" : "keys"}`;
+const freed = (r) => `${number(r.freed || 0)} of ${count(r.compared, "key")}`;
 
 // trial tells what the candidate of its rule would do to a key.
 function trial({ role, candidate: c }) {
@@ -79,7 +79,7 @@ function renderSummary(f, rules) {
   if (limiting.length) {
     const keys = f.keys.filter((k) => k.last_ms < recent * 1000 && k.role === "enforced"), first = limiting[0];
     text = `${title(first.rule)} refuses ${rate(first.denied)}, ${percent(first.denied, first.demand)} of its requests.`;
-    if (limiting.length > 1) text += ` ${limiting.slice(1, 4).map((r) => `${title(r.rule)} refuses ${rate(r.denied)}`).join(", ")}${limiting.length > 4 ? `, and ${limiting.length - 4} more rules refuse some` : ""}.`;
+    if (limiting.length > 1) text += ` ${limiting.slice(1, 4).map((r) => `${title(r.rule)} refuses ${rate(r.denied)}`).join(", ")}${limiting.length > 4 ? `, and ${count(limiting.length - 4, "more rule")} refuse${limiting.length === 5 ? "s" : ""} some` : ""}.`;
     const all = limiting.reduce((a, r) => a + r.denied, 0), top = Math.max(0, ...keys.map(keyRate));
     if (keys.length) text += keys.length === 1 && !f.more_keys ? " One key is limited." : ` ${number(keys.length)}${f.more_keys ? " or more" : ""} keys are limited; the first has ${percent(Math.min(top, all), all)} of the denials.`;
   }
@@ -93,7 +93,7 @@ function renderSummary(f, rules) {
   if (would.length) text += ` Not enforced: ${would.slice(0, 3).join("; ")}.`;
   set($("answer"), text);
   keep($("notes"), ill, (n) => n, () => make("li"), (e, n) => set(e, n));
-  set($("server"), `${servers.length > 1 ? (state.view.servers === "all" ? `sum of ${servers.filter((s) => s.state !== "waiting").length} servers` : `1 of ${servers.length} servers`) + " · " : ""}${f.version} · up ${time(f.at_ms - f.started_ms)} · ${f.rules.length + (f.more_rules || 0) - 1} rules · store ${f.store.breaker && f.store.breaker !== "closed" ? "failing" : f.store.overflow ? "was full" : "ok"}`);
+  set($("server"), `${servers.length > 1 ? (state.view.servers === "all" ? `sum of ${servers.filter((s) => s.state !== "waiting").length} servers` : `1 of ${servers.length} servers`) + " · " : ""}${f.version} · up ${time(f.at_ms - f.started_ms)} · ${count(f.rules.length + (f.more_rules || 0) - 1, "rule")} · store ${f.store.breaker && f.store.breaker !== "closed" ? "failing" : f.store.overflow ? "was full" : "ok"}`);
 }
 
 export function renderWords() {
@@ -134,7 +134,7 @@ function renderRules(f, rules) {
     set(denied, rate(r.denied));
     denied.className = r.denied ? "hot" : "";
     set(share, percent(r.denied, r.demand));
-    chart.spark(minute, r.minute, `${number(r.minute.reduce((a, b) => a + b, 0))} denied in the last ${r.minute.length} seconds`);
+    chart.spark(minute, r.minute, `${number(r.minute.reduce((a, b) => a + b, 0))} denied in the last ${count(r.minute.length, "second")}`);
     const [meter, part] = pressure.children;
     meter.max = Math.max(1.001, r.pressure); // beyond high, the color changes
     meter.value = r.pressure;
@@ -143,7 +143,7 @@ function renderRules(f, rules) {
     pressure.hidden = r.rule === none;
     set(all, number(r.all));
   });
-  set($("more-rules"), f.more_rules ? `${number(f.more_rules)} more rules have fewer denials.` : "");
+  set($("more-rules"), f.more_rules ? `${count(f.more_rules, "more rule")} ${f.more_rules === 1 ? "has" : "have"} fewer denials.` : "");
 }
 
 export const idOf = (k) => k.rule + "\0" + k.digest + (k.role === "candidate" ? "\0newly" : "");

@@ -3,6 +3,7 @@
 const whole = new Intl.NumberFormat("en");
 
 export const number = (n) => whole.format(Math.round(n));
+export const count = (n, thing) => `${number(n)} ${thing}${n === 1 ? "" : "s"}`;
 
 // rate is a number of requests per second.
 export function rate(n) {
