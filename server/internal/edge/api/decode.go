@@ -169,7 +169,7 @@ func fieldsOf(v any) []string {
 			names = append(names, name)
 		}
 	}
-	names = slices.Clip(names) // whoever appends gets a copy
+	names = slices.Clip(names) // appending copies them
 	fieldNames.Store(t, names)
 	return names
 }
