@@ -275,6 +275,9 @@ func (q *replayed) names(f *config.File) (func(string) string, error) {
 	if q.keys.text == "plain" {
 		return func(client string) string { return client }, nil
 	}
+	if q.keys.text == "hash" && f.Log.KeySecretFile == "" && f.Log.KeySecretEnv == "" {
+		return nil, fmt.Errorf("--keys hash needs the secret of the server's log, which %s lacks; give log: {key_secret_file: FILE}, or --keys masked", q.config)
+	}
 	prints, err := f.Log.Fingerprinter()
 	if err != nil {
 		return nil, err
