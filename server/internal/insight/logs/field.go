@@ -249,27 +249,14 @@ func absolute(before, target string) (host, rest string) {
 
 // withoutPort removes the port of an address, and what syslog writes before it.
 func withoutPort(text string) string {
-	colon, colons := 0, 0
-	for i := 0; i < len(text); i++ {
-		if text[i]-'.' <= '9'-'.' {
-			continue
-		}
-		switch text[i] {
-		case ' ':
-			text, i, colons = text[i+1:], -1, 0
-		case '[':
-			if j := strings.IndexByte(text, ']'); i == 0 && j > 0 {
-				return text[1:j]
-			}
-		case ':':
-			colon = i
-			colons++
-		}
+	text = text[strings.LastIndexByte(text, ' ')+1:]
+	if inner, _, found := strings.Cut(text, "]"); found && text[0] == '[' {
+		return inner[1:]
 	}
-	if colons == 1 { // with more, it is an address of version 6
-		return text[:colon]
+	if host, port, found := strings.Cut(text, ":"); found && !strings.Contains(port, ":") {
+		return host
 	}
-	return text
+	return text // an address of version 6 has more colons
 }
 
 // withoutDefaultPort removes the ports 80 and 443 of a host.

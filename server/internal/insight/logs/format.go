@@ -230,16 +230,9 @@ func (r *Reader) choose() error {
 	}
 	name, parameter, _ := strings.Cut(r.options.Format, ":")
 	auto := name == "" || name == "auto"
-	var names []string
-	most, enough, example := -1, false, ""
-	var failed error
+	most, enough := -1, false
+	err := unfit(name, parameter)
 	for _, k := range formats {
-		if !slices.Contains(names, k.name) {
-			names = append(names, k.name)
-		}
-		if !auto && k.name == name {
-			example = cmp.Or(k.example, example, name)
-		}
 		if !auto && k.name != name || (k.example != "") != (parameter != "") {
 			continue
 		}
@@ -247,46 +240,59 @@ func (r *Reader) choose() error {
 		if parameter != "" {
 			b.layout.Format += ":" + parameter
 		}
-		f, err := k.build(b, cmp.Or(parameter, k.text), first)
-		if err != nil {
-			failed = err
-			continue
-		}
-		if read, seen := r.try(f, first); read > most {
+		f, failed := k.build(b, cmp.Or(parameter, k.text), first)
+		if failed != nil {
+			err = failed
+		} else if read, seen, _ := r.try(f, first); read > most {
 			most, enough, r.format = read, read > 0 && 2*read >= seen, f
 		}
 	}
 	switch {
-	case example == "" && !auto:
-		return fmt.Errorf("logs: the format %s is unknown; take auto, or one of %s", printable(name), strings.Join(names, ", "))
-	case r.format == nil && failed != nil && !auto:
-		return failed
-	case r.format == nil && parameter == "":
-		return fmt.Errorf("logs: the format %s needs a parameter, such as %s:'%s'", name, name, example)
-	case r.format == nil:
-		return fmt.Errorf("logs: the format %s has no parameter; write %s", name, name)
 	case auto && !enough:
 		return fmt.Errorf("logs: no known format fits the first lines of %s; name the format, such as nginx:'FORMAT' with the log_format of nginx, or json:FIELDS", r.options.Files[0])
+	case r.format == nil:
+		return err
 	case r.format.err != nil:
 		return r.format.err
 	}
 	r.layout = r.format.layout
 	r.layout.Blur = time.Second
-	for _, s := range r.files {
-		r.try(r.format, s.sample)
-	}
 	return nil
 }
 
-// try reads lines. It returns how many it reads of how many that are not comments.
-func (r *Reader) try(f *format, lines []string) (read, seen int) {
+// unfit returns the error for a format of which no kind fits the name and the parameter.
+func unfit(name, parameter string) error {
+	var names []string
+	known, example := false, ""
+	for _, k := range formats {
+		names = append(names, k.name)
+		if k.name == name {
+			known, example = true, cmp.Or(k.example, example)
+		}
+	}
+	switch {
+	case !known:
+		return fmt.Errorf("logs: the format %s is unknown; take auto, or one of %s", printable(name), strings.Join(slices.Compact(names), ", "))
+	case parameter == "":
+		return fmt.Errorf("logs: the format %s needs a parameter, such as %s:'%s'", name, name, example)
+	default:
+		return fmt.Errorf("logs: the format %s has no parameter; write %s", name, name)
+	}
+}
+
+// try reads lines. It returns how many it reads of how many that are not comments, and the time of the first request.
+func (r *Reader) try(f *format, lines []string) (read, seen int, first int64) {
 	p, rec := f.parser(), &Record{}
+	first = unknownTime
 	for _, line := range lines {
 		r.layout.Names = f.layout.Names
 		r.reset(rec)
 		why := p.when(line, rec)
 		if why == "" {
 			r.layout.Blur = min(r.layout.Blur, p.exact())
+			if first == unknownTime {
+				first = rec.At
+			}
 			why = requestOf(p, line, rec)
 		}
 		switch why {
@@ -298,5 +304,5 @@ func (r *Reader) try(f *format, lines []string) (read, seen int) {
 			seen++
 		}
 	}
-	return read, seen
+	return read, seen, first
 }

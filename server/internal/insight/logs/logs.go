@@ -202,20 +202,10 @@ func (r *Reader) open() error {
 	}
 	for _, s := range r.files {
 		s.parser = r.format.parser()
-		s.newest, s.sample = r.first(s), nil
+		_, _, s.newest = r.try(r.format, s.sample)
+		s.sample = nil
 	}
 	return r.turn()
-}
-
-// first returns the time of the first request in the text of a file. A file without one is read first.
-func (r *Reader) first(s *source) int64 {
-	parser, rec := r.format.parser(), &Record{}
-	for _, line := range s.sample {
-		if r.reset(rec); parser.when(line, rec) == "" {
-			return rec.At
-		}
-	}
-	return math.MinInt64
 }
 
 // Layout returns what the records have. It does not change.

@@ -63,11 +63,7 @@ func network(addr netip.Addr, prefix int) string {
 	if addr = addr.Unmap(); addr.Is4() || prefix == 0 || prefix == 128 {
 		return addr.String()
 	}
-	p, err := addr.Prefix(prefix)
-	if err != nil {
-		return addr.String()
-	}
-	return p.String()
+	return netip.PrefixFrom(addr, prefix).Masked().String()
 }
 
 // isNetwork reports whether the name of a client is an address or a network.

@@ -21,54 +21,39 @@ type Wish struct {
 type Scope struct {
 	Rules       []string // the names of the evaluated rules
 	Unevaluated []Unevaluated
-	Layout      logs.Layout
 	Stats       logs.Stats
 }
 
 // Wishes reads a log, and calls each for what its requests want of the rules of Options.Policy, in the order of time.
 // Nothing is limited. If the context ends, it returns the context's error.
 func Wishes(ctx context.Context, o Options, each func(Wish)) (*Scope, error) {
-	wanted, err := o.Policy.Wanted()
+	reader, err := o.read()
 	if err != nil {
 		return nil, err
 	}
-	o.Logs.Wanted = wanted
-	reader, err := logs.Open(o.Logs)
-	if err != nil {
-		return nil, err
+	o.alone = true
+	r := &run{o: o, layout: reader.Layout()}
+	scope := &Scope{}
+	if err = r.start(); err == nil {
+		scope.read(ctx, r, reader, each)
+		err = ctx.Err()
 	}
-	scope := &Scope{Layout: *reader.Layout()}
-	if err := o.check(&scope.Layout); err != nil {
-		return nil, errors.Join(err, reader.Close())
-	}
-	err = scope.read(ctx, &o, reader, each)
 	scope.Stats = reader.Stats()
 	return scope, errors.Join(err, reader.Err(), reader.Close())
 }
 
-func (s *Scope) read(ctx context.Context, o *Options, reader *logs.Reader, each func(Wish)) error {
-	cover := &coverage{layout: &s.Layout, assumed: o.Assumed}
-	within, left, err := cover.within(o.Policy.Options)
-	if err != nil {
-		return err
-	}
-	s.Unevaluated = left
-	e, err := newEngine(o.Policy, within, &s.Layout, o.Assumed)
-	if err != nil {
-		return err
-	}
-	for _, r := range e.policy.Rules() {
-		s.Rules = append(s.Rules, r.Name)
+func (s *Scope) read(ctx context.Context, r *run, reader *logs.Reader, each func(Wish)) {
+	e := r.engines[0]
+	s.Unevaluated = r.tally.unevaluated[0]
+	for _, rule := range e.policy.Rules() {
+		s.Rules = append(s.Rules, rule.Name)
 	}
 	for rs := (logs.Records{}); ctx.Err() == nil && reader.Next(&rs, batchSize); {
 		for i := range rs.All {
 			e.wishes(&rs.All[i], each)
 		}
-		if st := reader.Stats(); o.Progress != nil {
-			o.Progress(st.Read, st.Total, st.Lines)
-		}
+		r.progress(reader.Stats())
 	}
-	return ctx.Err()
 }
 
 // wishes calls each for what a request wants.

@@ -72,27 +72,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Logged == "" {
 		o.Logged = Demand
 	}
-	wanted, err := o.Policy.Wanted()
+	reader, err := o.read()
 	if err != nil {
 		return nil, err
-	}
-	if o.Against != nil {
-		more, err := o.Against.Wanted()
-		if err != nil {
-			return nil, err
-		}
-		wanted = append(wanted, more...)
-	}
-	if o.Client.Source != "" {
-		wanted = append(wanted, o.Client)
-	}
-	o.Logs.Wanted = wanted
-	reader, err := logs.Open(o.Logs)
-	if err != nil {
-		return nil, err
-	}
-	if err := o.check(reader.Layout()); err != nil {
-		return nil, errors.Join(err, reader.Close())
 	}
 	r := &run{o: o, layout: reader.Layout(), open: map[int64]*seen{}}
 	r.client = newIdentity(&o, r.layout)
@@ -105,6 +87,32 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	return r.report(&stats), nil
+}
+
+// read opens the log with all that the policies and the report read.
+func (o *Options) read() (*logs.Reader, error) {
+	o.Logs.Wanted = nil
+	for _, p := range [mostEngines]*Policy{o.Policy, o.Against} {
+		if p == nil {
+			continue
+		}
+		wanted, err := p.Wanted()
+		if err != nil {
+			return nil, err
+		}
+		o.Logs.Wanted = append(o.Logs.Wanted, wanted...)
+	}
+	if o.Client.Source != "" {
+		o.Logs.Wanted = append(o.Logs.Wanted, o.Client)
+	}
+	reader, err := logs.Open(o.Logs)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.check(reader.Layout()); err != nil {
+		return nil, errors.Join(err, reader.Close())
+	}
+	return reader, nil
 }
 
 // start makes the engines.
@@ -247,8 +255,13 @@ func (r *run) count(b *batch) {
 	for lane := range r.engines {
 		r.settle(lane, b.late[lane])
 	}
+	r.progress(b.stats)
+}
+
+// progress shows how much was read.
+func (r *run) progress(s logs.Stats) {
 	if r.o.Progress != nil {
-		r.o.Progress(b.stats.Read, b.stats.Total, b.stats.Lines)
+		r.o.Progress(s.Read, s.Total, s.Lines)
 	}
 }
 

@@ -191,37 +191,28 @@ func (r *run) matrix(rep *Report) {
 	}
 }
 
-// timeline fills in the series of all requests.
+// timeline fills in the series of all requests. All series have at most its width.
 func (r *run) timeline(rep *Report) {
 	t := &r.tally
-	step, first := t.axis()
-	n := len(t.demand.cells)
-	rep.Timeline = Timeline{
-		Start: time.Unix(first*steps[step], 0).UTC(), Step: steps[step],
-		Demand: t.demand.over(step, first, n), Passed: t.passed.over(step, first, n), Logged: t.inLogs.over(step, first, n),
-	}
-	if len(r.engines) > 1 {
-		rep.Timeline.Before = t.passedOld.over(step, first, n)
-	}
-}
-
-// axis returns the width and the first cell of the timeline. All series have at most this width afterwards.
-func (t *tally) axis() (step int, first int64) {
-	for _, c := range t.run.engines[0].rules {
-		for t.demand.step < max(c.demand.step, c.limits.step) {
-			t.demand.widen()
+	axis := &t.demand
+	for _, c := range r.engines[0].rules {
+		for axis.step < max(c.demand.step, c.limits.step) {
+			axis.widen()
 		}
 	}
-	return t.demand.step, t.demand.first
+	step := steps[axis.step]
+	rep.Timeline = Timeline{Start: timeOf(axis.first * step * micros), Step: step, Demand: axis.along(axis), Passed: t.passed.along(axis), Logged: t.inLogs.along(axis)}
+	if len(r.engines) > 1 {
+		rep.Timeline.Before = t.passedOld.along(axis)
+	}
 }
 
 func (r *run) rules(rep *Report) {
-	step, first := r.tally.axis()
-	n := len(r.tally.demand.cells)
+	axis := &r.tally.demand
 	for i, rule := range r.engines[0].policy.Rules() {
 		c := &r.engines[0].rules[i]
 		c.Name, c.Shadow, c.Limits, c.Keys = rule.Name, rule.Shadow, []string{}, int64(len(c.keys))
-		c.Demand, c.Over = c.demand.over(step, first, n), c.limits.over(step, first, n)
+		c.Demand, c.Over = c.demand.along(axis), c.limits.along(axis)
 		for _, l := range rule.Limits {
 			c.Limits = append(c.Limits, l.Algorithm().String())
 		}
@@ -278,12 +269,10 @@ func (r *run) limitedClients(rep *Report) {
 	slices.SortFunc(all, func(a, b *limitedClient) int {
 		return cmp.Or(cmp.Compare(bit(b.Newly), bit(a.Newly)), cmp.Compare(b.Limited, a.Limited), a.First.Compare(b.First), cmp.Compare(a.Client, b.Client))
 	})
-	step, first := t.axis()
 	for _, l := range all[:min(len(all), most)] {
 		l.Client = r.o.Names(l.Client)
 		if l.limits.cells != nil {
-			n := len(t.demand.cells)
-			l.Demand, l.Limits = l.demand.over(step, first, n), l.limits.over(step, first, n)
+			l.Demand, l.Limits = l.demand.along(&t.demand), l.limits.along(&t.demand)
 		}
 		rep.LimitedClients = append(rep.LimitedClients, l.LimitedClient)
 	}

@@ -76,16 +76,15 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// over returns the cells of a width from a first cell on, n of them.
-func (s *series) over(step int, first int64, n int) []int64 {
-	all := make([]int64, n)
-	wide := *s
-	for wide.step < step {
-		wide.widen()
+// along returns the cells of the series at the cells of another one, which are as wide or wider.
+func (s series) along(axis *series) []int64 {
+	all := make([]int64, len(axis.cells))
+	for s.step < axis.step {
+		s.widen()
 	}
-	for i, c := range wide.cells {
-		if at := wide.first + int64(i) - first; at >= 0 && at < int64(n) {
-			all[at] += c
+	for i, n := range s.cells {
+		if at := s.first + int64(i) - axis.first; at >= 0 && at < int64(len(all)) {
+			all[at] += n
 		}
 	}
 	return all

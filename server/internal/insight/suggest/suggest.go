@@ -56,22 +56,14 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	o.Names = func(client string) string { return client } // none is shown
-	again := func() error { return nil }
-	if slices.Contains(o.Logs.Files, "-") {
-		file, err := kept(o.Logs.Stdin)
+	if i := slices.Index(o.Logs.Files, "-"); i >= 0 {
+		name, err := kept(o.Logs.Stdin)
 		if err != nil {
 			return nil, fmt.Errorf("the standard input is read several times, and cannot be kept in a file: %w", err)
 		}
-		defer os.Remove(file.Name())
-		defer file.Close()
-		again = func() error {
-			o.Logs.Stdin = file
-			_, err := file.Seek(0, io.SeekStart)
-			return err
-		}
-	}
-	if err := again(); err != nil {
-		return nil, err
+		defer os.Remove(name)
+		o.Logs.Files, o.Logs.Stdin = slices.Clone(o.Logs.Files), nil
+		o.Logs.Files[i] = name
 	}
 	first, last, requests := int64(math.MaxInt64), int64(math.MinInt64), int64(0)
 	scope, err := replay.Wishes(ctx, o.Options, func(w replay.Wish) {
@@ -91,9 +83,6 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	for i := range fits {
 		period := o.Per.Microseconds()
 		fits[i] = &fit{curve: newCurve(grid, period), windows: windows{period: period}}
-	}
-	if err := again(); err != nil {
-		return nil, err
 	}
 	done := false
 	_, err = replay.Wishes(ctx, o.Options, func(w replay.Wish) {
@@ -116,9 +105,6 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if !done {
 		rep.fit(&o, scope, fits)
 	}
-	if err := again(); err != nil {
-		return nil, err
-	}
 	if err := rep.measure(ctx, &o, fits); err != nil {
 		return nil, err
 	}
@@ -135,18 +121,17 @@ func nothing(scope *replay.Scope) error {
 	return fmt.Errorf("no request of the log is of a rule: of %d lines, %d are not of the format, and %d are outside of --since and --until", s.Lines, s.Bad, s.Skipped)
 }
 
-// kept copies a log into a temporary file.
-func kept(log io.Reader) (*os.File, error) {
+// kept copies a log into a temporary file, and returns its name.
+func kept(log io.Reader) (name string, err error) {
 	file, err := os.CreateTemp("", "sluice-suggest-*.log")
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	_, err = io.Copy(file, log)
-	if err != nil {
-		_ = file.Close() // the first error is the one to report
-		_ = os.Remove(file.Name())
+	if err = errors.Join(err, file.Close()); err != nil {
+		_ = os.Remove(file.Name()) // the first error is the one to report
 	}
-	return file, err
+	return file.Name(), err
 }
 
 // splitOf returns where the fitted part ends: at the end of a day, if the log has several.
