@@ -52,6 +52,9 @@ var has = map[kind]Fields{
 	seconds: HasDuration, millis: HasDuration, usecs: HasDuration, nanos: HasDuration, part: HasDuration,
 }
 
+// exponents have the units of durations, as powers of ten of microseconds.
+var exponents = [...]int{seconds: 6, millis: 3, usecs: 0, nanos: -3, part: 6}
+
 // isTime and isDuration say what the beginning of a request is computed from.
 func (k kind) isTime() bool     { return k >= stamp && k <= clock }
 func (k kind) isDuration() bool { return k >= seconds && k <= part }
@@ -67,7 +70,6 @@ type state struct {
 	stamps
 	escapes  byte // what escapes a byte in a text: a backslash, a percent sign, or 0 for nothing
 	requests byte // the same in request lines
-	escaped  bool // the line has a byte of escapes
 	ends     bool // times are when requests ended
 }
 
@@ -121,14 +123,8 @@ func (f field) set(rec *Record, text string, s *state) (why string) {
 		if rec.At, ok = s.parse(s.day + "T" + text + "Z"); !ok {
 			return noTime
 		}
-	case seconds, part:
-		ok = addDuration(rec, text, 6)
-	case millis:
-		ok = addDuration(rec, text, 3)
-	case usecs:
-		ok = addDuration(rec, text, 0)
-	case nanos:
-		ok = addDuration(rec, text, -3)
+	case seconds, millis, usecs, nanos, part:
+		ok = addDuration(rec, text, exponents[f.kind])
 	case client:
 		rec.Client = withoutPort(text)
 	case clientPort:
@@ -141,21 +137,21 @@ func (f field) set(rec *Record, text string, s *state) (why string) {
 	case method:
 		rec.Method = text
 	case target, path:
-		if text = s.requested(text); text[0] != '/' {
+		if text = unescape(text, s.requests); text[0] != '/' {
 			rec.Host, text = absolute(rec.Host, text)
 		}
 		rec.Target = text + rec.Target
 	case query:
-		if text = strings.TrimPrefix(s.requested(text), "?"); text != "" {
+		if text = strings.TrimPrefix(unescape(text, s.requests), "?"); text != "" {
 			rec.Target += "?" + text
 		}
 	case request, address:
-		return setRequest(rec, s.requested(text))
+		return setRequest(rec, unescape(text, s.requests))
 	case host:
-		rec.Host = withoutDefaultPort(s.plain(text))
+		rec.Host = withoutDefaultPort(unescape(text, s.escapes))
 	case hostIfNone:
 		if rec.Host == "" && text != "_" {
-			rec.Host = s.plain(text)
+			rec.Host = unescape(text, s.escapes)
 		}
 	case status:
 		var n int64
@@ -167,14 +163,14 @@ func (f field) set(rec *Record, text string, s *state) (why string) {
 	case received:
 		rec.Received, ok = decimal(text, 0)
 	case value:
-		rec.Values[f.index] = s.plain(text)
+		rec.Values[f.index] = unescape(text, s.escapes)
 	case action:
 		rec.Verdict.Action = text
 	case limited:
 		text, rec.Verdict.Dry = strings.CutSuffix(text, "_DRY_RUN")
 		rec.Verdict.Action = limitReq[text]
 	case rule:
-		rec.Verdict.Rule = s.plain(text)
+		rec.Verdict.Rule = unescape(text, s.escapes)
 	case took:
 		rec.Verdict.Took, ok = decimal(text, 0)
 	case aside:
@@ -267,64 +263,33 @@ func withoutDefaultPort(text string) string {
 	return strings.TrimSuffix(text, ":443")
 }
 
-// plain returns a text without escapes.
-func (s *state) plain(text string) string {
-	if !s.escaped {
-		return text
-	}
-	return unescape(text, s.escapes)
-}
-
-// requested returns a part of a request line without escapes.
-func (s *state) requested(text string) string {
-	if s.requests == s.escapes {
-		return s.plain(text)
-	}
-	return unescape(text, s.requests)
-}
-
-// unescape resolves what servers write for quotes, control characters and bytes beyond ASCII: \xHH,
-// \uHHHH and \", or %HH, or #HH.
+// unescape resolves what servers write for quotes, control characters and bytes beyond ASCII: \xHH, \uHHHH and \", or %HH, or #HH.
 func unescape(text string, escape byte) string {
 	if escape == 0 || strings.IndexByte(text, escape) < 0 {
 		return text
 	}
 	b := make([]byte, 0, len(text))
-	for i := 0; i < len(text); i++ {
-		c := text[i]
-		if c != escape || i+1 == len(text) {
-			b = append(b, c)
-			continue
+	for {
+		i := strings.IndexByte(text, escape)
+		if i < 0 || i+1 == len(text) {
+			return string(append(b, text...))
 		}
-		digits := 2
-		if escape == '\\' {
-			i++
-			switch c = text[i]; c {
-			case 'x':
-			case 'u':
-				digits = 4
-			default:
-				if n := strings.IndexByte("nrtbfv", c); n >= 0 {
-					c = "\n\r\t\b\f\v"[n]
-				}
-				b = append(b, c)
-				continue
-			}
+		b, text = append(b, text[:i]...), text[i:]
+		quoted, rest := text, ""
+		if escape != '\\' {
+			n := min(3, len(text))
+			quoted, rest = `\x`+text[1:n], text[n:]
 		}
-		n, err := strconv.ParseUint(text[i+1:min(i+1+digits, len(text))], 16, 32)
+		c, wide, tail, err := strconv.UnquoteChar(quoted, '"')
 		switch {
-		case err != nil || i+digits >= len(text):
-			if c != escape {
-				b = append(b, escape)
-			}
-			b = append(b, c)
-			continue
-		case digits == 4:
-			b = utf8.AppendRune(b, rune(n))
+		case err == nil && wide:
+			b, text = utf8.AppendRune(b, c), tail+rest
+		case err == nil:
+			b, text = append(b, byte(c)), tail+rest
+		case escape == '\\':
+			b, text = append(b, text[1]), text[2:]
 		default:
-			b = append(b, byte(n))
+			b, text = append(b, escape), text[1:]
 		}
-		i += digits
 	}
-	return string(b)
 }

@@ -86,12 +86,7 @@ type Layout struct {
 
 // Index returns the index of a name in Record.Values, and -1 if the log does not have it.
 func (l *Layout) Index(source, name string) int {
-	for i, n := range l.Names {
-		if n.Source == source && n.Name == name {
-			return i
-		}
-	}
-	return -1
+	return slices.Index(l.Names, Name{source, name})
 }
 
 // Setting says that a field of the log has a named part of the requests, such as header:X-Api-Key=field:api_key.

@@ -31,7 +31,6 @@ func (t *template) when(line string, rec *Record) (why string) {
 }
 
 func (t *template) parse(line string, rec *Record) (why string) {
-	t.escaped = t.escapes != 0 && strings.IndexByte(line, t.escapes) >= 0
 	return t.run(t.pieces, line, rec)
 }
 

@@ -60,7 +60,7 @@ func (s *Scope) read(ctx context.Context, r *run, reader *logs.Reader, each func
 func (e *engine) wishes(rec *logs.Record, each func(Wish)) {
 	v := e.foreseen(rec)
 	defer v.Free()
-	end := policy.Outcome{Status: rec.Status, RequestBytes: max(0, rec.Received), ResponseBytes: max(0, rec.Sent), Unknown: isLimited(rec)}
+	end := endOf(rec, isLimited(rec))
 	last := -1
 	for i := range v.Results {
 		m := &v.Results[i]

@@ -256,10 +256,7 @@ func (e *engine) enter(rec *logs.Record, id int64, logged bool) outcome {
 		return o
 	}
 	f := &flight{engine: e, id: id, results: v.Results, began: e.now, service: rec.Duration, leased: math.MaxInt64}
-	f.end = policy.Outcome{Status: rec.Status, RequestBytes: max(0, rec.Received), ResponseBytes: max(0, rec.Sent), Unknown: logged}
-	if rec.Method == http.MethodHead {
-		f.end.ResponseBytes = 0
-	}
+	f.end = endOf(rec, logged)
 	if logged {
 		f.service = e.service.of()
 	}
@@ -297,6 +294,15 @@ func (e *engine) enter(rec *logs.Record, id int64, logged bool) outcome {
 		return o
 	}
 	return f.begin()
+}
+
+// endOf returns the outcome of the service. A request that the log's own server has limited has none.
+func endOf(rec *logs.Record, logged bool) policy.Outcome {
+	o := policy.Outcome{Status: rec.Status, RequestBytes: max(0, rec.Received), ResponseBytes: max(0, rec.Sent), Unknown: logged}
+	if rec.Method == http.MethodHead {
+		o.ResponseBytes = 0
+	}
+	return o
 }
 
 // refuse gives back the charges of a request that cannot wait.

@@ -63,7 +63,6 @@ type run struct {
 	client  identity
 	repeats repeats
 	tally   tally
-	seen    seen            // room for the current request
 	open    map[int64]*seen // requests that wait
 }
 
@@ -240,13 +239,13 @@ func (r *run) leaveOut(b *batch) {
 
 // count counts what was decided about a batch.
 func (r *run) count(b *batch) {
-	s := &r.seen
+	s := &seen{}
 	for i := range b.All {
 		s.rec, s.client = &b.All[i], b.clients[i]
 		for lane := range r.engines {
 			s.out[lane] = b.out[lane][i]
 		}
-		if !s.waits(len(r.engines)) {
+		if !s.waits() {
 			r.tally.add(s)
 			continue
 		}
@@ -272,7 +271,7 @@ func (r *run) settle(lane int, late []resolution) {
 		if s == nil {
 			continue // it came back, and was counted at once
 		}
-		if s.out[lane] = l.outcome; !s.waits(len(r.engines)) {
+		if s.out[lane] = l.outcome; !s.waits() {
 			r.tally.add(s)
 			delete(r.open, l.id)
 		}
@@ -290,11 +289,4 @@ type seen struct {
 }
 
 // waits reports whether an outcome is not known yet.
-func (s *seen) waits(engines int) bool {
-	for i := range engines {
-		if s.out[i].kind == waiting {
-			return true
-		}
-	}
-	return false
-}
+func (s *seen) waits() bool { return s.out[0].kind == waiting || s.out[1].kind == waiting }
