@@ -48,7 +48,7 @@ func BenchmarkCombined(b *testing.B) {
 		}
 		var rs Records
 		read := 0
-		for r.Next(&rs, 2048) {
+		for r.Next(&rs, 256) {
 			read += len(rs.All)
 		}
 		if r.Err() != nil || read != n {

@@ -195,6 +195,9 @@ func addDuration(rec *Record, text string, exponent int) bool {
 
 // decimal reads a number that is not negative, times 10 to the power of exponent, which is -3 to 6. It drops further digits.
 func decimal(text string, exponent int) (int64, bool) {
+	if n, err := strconv.Atoi(text); err == nil && exponent == 0 {
+		return int64(n), n >= 0
+	}
 	whole, fraction, found := strings.Cut(text, ".")
 	missing := exponent
 	if found && whole != "" && exponent > 0 {
@@ -205,11 +208,13 @@ func decimal(text string, exponent int) (int64, bool) {
 		f, err := strconv.ParseFloat(text, 64) // with an exponent
 		return int64(f * math.Pow10(exponent)), err == nil && f >= 0 && f < 1e12
 	}
-	if missing < 0 {
-		return n / 1000, n >= 0
+	for ; missing > 0 && n < math.MaxInt64/10; missing-- {
+		n *= 10
 	}
-	unit := int64(math.Pow10(missing))
-	return n * unit, n >= 0 && n <= math.MaxInt64/unit
+	if missing < 0 {
+		n /= 1000
+	}
+	return n, n >= 0 && missing <= 0
 }
 
 // setRequest reads a request line: method, target and protocol.
@@ -246,13 +251,14 @@ func absolute(before, target string) (host, rest string) {
 // withoutPort removes the port of an address, and what syslog writes before it.
 func withoutPort(text string) string {
 	text = text[strings.LastIndexByte(text, ' ')+1:]
-	if inner, _, found := strings.Cut(text, "]"); found && text[0] == '[' {
-		return inner[1:]
+	host, port, found := strings.Cut(text, ":")
+	switch {
+	case found && text[0] == '[':
+		host, _, _ = strings.Cut(text[1:], "]")
+	case strings.Contains(port, ":"): // an address of version 6
+		return text
 	}
-	if host, port, found := strings.Cut(text, ":"); found && !strings.Contains(port, ":") {
-		return host
-	}
-	return text // an address of version 6 has more colons
+	return host
 }
 
 // withoutDefaultPort removes the ports 80 and 443 of a host.

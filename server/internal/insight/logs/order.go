@@ -13,7 +13,8 @@ type order struct {
 	left    int64    // no line before this second can be added
 	leaving []entry
 	next    int
-	until   int64 // buckets before this second can leave
+	spare   []entry // room for the next second
+	until   int64   // buckets before this second can leave
 }
 
 type bucket struct {
@@ -52,7 +53,8 @@ func (o *order) push(e entry) (late bool) {
 		i--
 	}
 	if i == 0 || o.buckets[i-1].second != second {
-		o.buckets = slices.Insert(o.buckets, i, bucket{second, make([]entry, 0, cap(o.leaving))})
+		o.buckets = slices.Insert(o.buckets, i, bucket{second, o.spare[:0]})
+		o.spare = nil
 		i++
 	}
 	entries := &o.buckets[i-1].entries
@@ -75,6 +77,7 @@ func (o *order) pop() *entry {
 		if len(o.buckets) == 0 || o.buckets[0].second >= o.until {
 			return nil
 		}
+		o.spare = o.leaving
 		o.leaving, o.next = o.buckets[0].entries, 0
 		o.left = o.buckets[0].second + 1
 		o.buckets = slices.Delete(o.buckets, 0, 1)
