@@ -75,45 +75,10 @@ func isNetwork(name string) bool {
 
 // client counts the requests of a client.
 type client struct {
-	hash              uint64 // of the name; 0 for no client
 	requests, limited uint32
 	before            bool // a request was limited by the policy before, or in the log
 	near, sure        bool // with more exact times it would perhaps have been limited; it is limited with any
-}
-
-// clients are counted by a hash of their names: each is at the first free cell from its hash on.
-type clients struct {
-	cells []client
-	n     int
-}
-
-// of returns the client of a name. It is valid until the next call.
-func (c *clients) of(name string) *client {
-	if 4*c.n >= 3*len(c.cells) {
-		old := c.cells
-		c.cells = make([]client, max(1024, 2*len(old)))
-		for i := range old {
-			if old[i].hash != 0 {
-				*c.cell(old[i].hash) = old[i]
-			}
-		}
-	}
-	h := max(1, maphash.String(seed, name))
-	k := c.cell(h)
-	if k.hash == 0 {
-		k.hash = h
-		c.n++
-	}
-	return k
-}
-
-// cell returns the cell of a hash, or the free one where it belongs.
-func (c *clients) cell(hash uint64) *client {
-	for i := hash; ; i++ {
-		if k := &c.cells[i&uint64(len(c.cells)-1)]; k.hash == hash || k.hash == 0 {
-			return k
-		}
-	}
+	listed            *limitedClient
 }
 
 // repeats finds the requests that repeat a limited one. It keeps the requests of the last minute or two.

@@ -115,6 +115,7 @@ func (e *engine) resolved(id int64, o outcome) { e.late = append(e.late, resolut
 // ruleCount counts what a rule did.
 type ruleCount struct {
 	Rule
+	rule   *policy.Rule
 	keys   map[uint64]struct{} // hashes of keys that were limited
 	demand series              // requests
 	limits series              // limited
@@ -164,7 +165,7 @@ func newEngine(p *Policy, o policy.Options, l *logs.Layout, assumed []Assumption
 	e.index, e.header = map[*policy.Rule]int{}, map[string]int{}
 	for i, r := range e.policy.Rules() {
 		e.index[r] = i
-		e.rules = append(e.rules, ruleCount{Rule: Rule{Reasons: map[string]int64{}}, keys: map[uint64]struct{}{}})
+		e.rules = append(e.rules, ruleCount{rule: r, Rule: Rule{Reasons: map[string]int64{}}, keys: map[uint64]struct{}{}})
 		e.pressure = e.pressure || usesPressure(&r.Match)
 		if r.Cost.Source == policy.CostResponseHeader {
 			e.header[r.Cost.Header] = l.Index(response, r.Cost.Header)
@@ -362,10 +363,13 @@ func isDelayed(r *policy.LimitResult) bool {
 // count counts what the rules decided.
 func (e *engine) count(v *policy.Verdict) {
 	e.press(v)
-	last, limited, at := -1, -1, 0
+	last, limited := -1, -1
 	for i := range v.Results {
 		m := &v.Results[i]
-		if i == 0 || m.Rule != v.Results[i-1].Rule {
+		at := min(last+1, len(e.rules)-1) // mostly, rules follow each other
+		if i > 0 && m.Rule == v.Results[i-1].Rule {
+			at = last
+		} else if e.rules[at].rule != m.Rule {
 			at = e.index[m.Rule]
 		}
 		c := &e.rules[at]

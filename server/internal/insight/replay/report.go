@@ -209,8 +209,9 @@ func (r *run) timeline(rep *Report) {
 
 func (r *run) rules(rep *Report) {
 	axis := &r.tally.demand
-	for i, rule := range r.engines[0].policy.Rules() {
+	for i := range r.engines[0].rules {
 		c := &r.engines[0].rules[i]
+		rule := c.rule
 		c.Name, c.Shadow, c.Limits, c.Keys = rule.Name, rule.Shadow, []string{}, int64(len(c.keys))
 		c.Demand, c.Over = c.demand.along(axis), c.limits.along(axis)
 		for _, l := range rule.Limits {
@@ -223,13 +224,10 @@ func (r *run) rules(rep *Report) {
 func (r *run) clients(rep *Report) {
 	t := &r.tally
 	c := &rep.Clients
-	c.By, c.Total = r.client.String(), int64(t.clients.n)
+	c.By, c.Total = r.client.String(), int64(len(t.clients))
 	var shares [101]int64
-	for i := range t.clients.cells {
-		k := &t.clients.cells[i]
-		if k.hash == 0 {
-			continue
-		}
+	var all []*limitedClient
+	for _, k := range t.clients {
 		now, before := k.limited > 0, k.before
 		c.Before += bit(before)
 		c.Limited += bit(now)
@@ -243,6 +241,10 @@ func (r *run) clients(rep *Report) {
 		default:
 			c.Unclear++
 		}
+		if l := k.listed; l != nil {
+			l.Newly, l.Requests, l.Limited = !before, int64(k.requests), int64(k.limited)
+			all = append(all, l)
+		}
 		if now {
 			shares[int(100*int64(k.limited)/int64(k.requests))]++
 		}
@@ -254,18 +256,7 @@ func (r *run) clients(rep *Report) {
 		}
 	}
 	slices.Reverse(rep.Shares)
-	r.limitedClients(rep)
-}
-
-// limitedClients lists the clients with the most limited requests, newly limited ones first.
-func (r *run) limitedClients(rep *Report) {
-	t := &r.tally
-	var all []*limitedClient
-	for hash, l := range t.limited {
-		k := t.clients.cell(hash)
-		l.Newly, l.Requests, l.Limited = !k.before, int64(k.requests), int64(k.limited)
-		all = append(all, l)
-	}
+	// The clients with the most limited requests are listed, newly limited ones first.
 	slices.SortFunc(all, func(a, b *limitedClient) int {
 		return cmp.Or(cmp.Compare(bit(b.Newly), bit(a.Newly)), cmp.Compare(b.Limited, a.Limited), a.First.Compare(b.First), cmp.Compare(a.Client, b.Client))
 	})
@@ -308,7 +299,7 @@ func (r *run) caveats(rep *Report) {
 	say(t.strange > 0, "%d clients have no address in the log, but another name. Rules that count by client_ip count all of them as one client.", t.strange)
 	say(t.unnamed > 0, "%d requests have no %s, and are of no client.", t.unnamed, rep.Clients.By)
 	say(!r.o.Retry && rep.Requests.Limited > 0, "Clients send what the log has, whether they are refused or not. For clients that come back, use --clients retry.")
-	say(int64(len(t.limited)) >= mostLimited, "Only the first %d limited clients are listed by name.", mostLimited)
+	say(int64(t.listed) >= mostLimited, "Only the first %d limited clients are listed by name.", mostLimited)
 	overflow := r.engines[0].overflow + r.engines[0].store.Stats().Overflow
 	say(overflow > 0, "There was no memory for all keys; %d decisions shared units.", overflow)
 	for _, rule := range r.engines[0].policy.Rules() {

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"hash/maphash"
 	"slices"
 	"strings"
 	"time"
@@ -16,9 +17,9 @@ type tally struct {
 
 	from, to                          int64
 	kinds                             [waiting]int64
-	matrix                            [2][4]int64 // requests: limited by the policy before, and twice by the policy plus by the log's own server
-	clients                           clients
-	limited                           map[uint64]*limitedClient // by the hashes of their names
+	matrix                            [2][4]int64        // requests: limited by the policy before, and twice by the policy plus by the log's own server
+	clients                           map[uint64]*client // by the hashes of their names
+	listed                            int                // clients that are limited, by name
 	endpoints                         map[string]*Endpoint
 	demand, passed, passedOld, inLogs series
 	check                             Check
@@ -60,7 +61,7 @@ const (
 )
 
 func (t *tally) init(r *run) {
-	t.run, t.limited, t.endpoints = r, map[uint64]*limitedClient{}, map[string]*Endpoint{}
+	t.run, t.clients, t.endpoints = r, map[uint64]*client{}, map[string]*Endpoint{}
 }
 
 // add counts a request.
@@ -116,16 +117,17 @@ func (t *tally) client(s *seen, limited, before bool) {
 		t.unnamed++
 		return
 	}
-	c := t.clients.of(s.client)
-	if c.requests++; c.requests == 1 && t.run.client.kind == 0 && !isNetwork(s.client) {
-		t.strange++
+	h := maphash.String(seed, s.client)
+	c := t.clients[h]
+	if c == nil {
+		c = &client{}
+		t.clients[h] = c
+		t.strange += bit(t.run.client.kind == 0 && !isNetwork(s.client))
 	}
+	c.requests++
 	c.before = c.before || before
 	c.near = c.near || s.out[0].near
-	var l *limitedClient
-	if c.limited > 0 {
-		l = t.limited[c.hash]
-	}
+	l := c.listed
 	if !limited {
 		if l != nil && l.demand.cells != nil {
 			l.demand.add(s.rec.At, 1)
@@ -134,18 +136,19 @@ func (t *tally) client(s *seen, limited, before bool) {
 	}
 	c.limited++
 	if l == nil {
-		if len(t.limited) >= mostLimited {
+		if t.listed >= mostLimited {
 			return
 		}
+		t.listed++
 		l = &limitedClient{LimitedClient: LimitedClient{Client: strings.Clone(s.client), First: timeOf(s.rec.At)}}
 		if i := s.out[0].rule; i >= 0 {
-			l.Rule = t.run.engines[0].policy.Rules()[i].Name
+			l.Rule = t.run.engines[0].rules[i].rule.Name
 		}
-		t.limited[c.hash] = l
+		c.listed = l
 	}
 	l.Last = timeOf(s.rec.At)
 	c.sure = l.exceed(s.rec.At, &s.out[0]) || c.sure
-	if len(t.limited) <= mostTimelines || l.limits.cells != nil {
+	if t.listed <= mostTimelines || l.limits.cells != nil {
 		l.demand.add(s.rec.At, 1)
 		l.limits.add(s.rec.At, 1)
 	}
