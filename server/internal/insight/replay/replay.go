@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -47,8 +48,9 @@ const batchSize = 2048
 // batch are records, and what was decided about them.
 type batch struct {
 	logs.Records
-	first   int64      // the id of the first
-	stats   logs.Stats // after the last of them
+	first   int64             // the id of the first
+	stats   logs.Stats        // after the last of them
+	homes   [batchSize]uint64 // if several engines decide by a policy
 	clients [batchSize]string
 	out     [mostEngines][batchSize]outcome
 	late    [mostEngines][]resolution
@@ -158,6 +160,7 @@ func (r *run) read(ctx context.Context, reader *logs.Reader) {
 	for range batches {
 		empty <- new(batch)
 	}
+	several := slices.ContainsFunc(r.sharded, func(all []*engine) bool { return len(all) > 1 })
 	go func() {
 		defer close(filled)
 		for b := range empty {
@@ -165,15 +168,18 @@ func (r *run) read(ctx context.Context, reader *logs.Reader) {
 				return
 			}
 			b.stats = reader.Stats()
+			if r.o.Logged != Demand {
+				r.leaveOut(b)
+			}
+			for i := 0; several && i < len(b.All); i++ {
+				b.homes[i] = home(b.All[i].Client)
+			}
 			filled <- b
 		}
 	}()
 	var deciding, counting sync.WaitGroup
 	next := int64(1)
 	for b := range filled {
-		if r.o.Logged != Demand {
-			r.leaveOut(b)
-		}
 		b.first = next
 		next += int64(len(b.All))
 		for lane, engines := range r.sharded {
@@ -203,7 +209,7 @@ func (r *run) read(ctx context.Context, reader *logs.Reader) {
 func (r *run) decide(b *batch, lane int, e *engine, number, of int) {
 	for i := range b.All {
 		rec := &b.All[i]
-		if of > 1 && shard(rec.Client, of) != number {
+		if of > 1 && int(b.homes[i]%uint64(of)) != number {
 			continue
 		}
 		b.out[lane][i] = e.decide(rec, b.first+int64(i), isLimited(rec))
