@@ -193,6 +193,17 @@ var ofServers = []mutation{
 		"server/internal/store/overrides TestChangesThatWaitAreKeptTogether",
 	},
 	{
+		"a change of an override is in force when it is answered", "server/internal/store/overrides/book.go",
+		"	b.next = nil\n	b.mu.Unlock()\n	if p.err == nil {\n		p.err = b.keeper.follow(ctx, b)\n	}\n",
+		"	b.mu.Unlock()\n	if p.err == nil {\n		p.err = b.keeper.follow(ctx, b)\n	}\n	b.mu.Lock()\n	b.next = nil\n	b.mu.Unlock()\n",
+		"server/internal/store/overrides TestChangesThatWaitShareAPoll",
+	},
+	{
+		"a recent answer about overrides ends with the next change", "policy/internal/keys/recent.go",
+		"a.version == version && a.hash", "a.version > 0 && a.hash",
+		"policy/internal/keys TestTableIsAMap",
+	},
+	{
 		"a journal that is damaged is set aside", "server/internal/store/overrides/journal.go",
 		"		if crc32.ChecksumIEEE(content) != binary.LittleEndian.Uint32(head[4:]) {", "		if n == mostEntry {",
 		"server/internal/store/overrides TestJournalsAfterACrash",
