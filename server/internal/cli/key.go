@@ -210,9 +210,12 @@ func (p *peeked) print(out io.Writer) error {
 	t := newRows(out, "LEFT", "OF", "PASSES IN", "FULL IN", "LIMIT", "STATE")
 	for i := range p.Limits {
 		l := &p.Limits[i]
-		word := l.word()
-		if l.Listed != "" {
-			word = "on the " + l.Listed + " list"
+		left, of, full, word := l.left(), strconv.FormatInt(l.Capacity, 10), l.fullIn(), l.word()
+		switch { // without numbers that count
+		case l.Listed != "" && l.From != "":
+			left, of, full, word = "-", "-", "-", "unlimited"
+		case l.Listed != "":
+			left, of, full, word = "-", "-", "-", "on the "+l.Listed+" list"
 		}
 		if l.From == "call" || l.From == "file" {
 			word += ", under an override"
@@ -223,7 +226,7 @@ func (p *peeked) print(out io.Writer) error {
 		if l.Role != "enforced" {
 			word += " (" + l.Role + ")"
 		}
-		t.row(l.left(), l.Capacity, retryAfter(l.Allowed, &l.Waits, millis), l.fullIn(), l.Limit, word)
+		t.row(left, of, retryAfter(l.Allowed, &l.Waits, millis), full, l.Limit, word)
 	}
 	if x := p.Ahead; x != nil {
 		t.row(x.Remaining, x.Units, "now", "never", "units ahead", "until "+x.Until.UTC().Format(time.RFC3339))
