@@ -224,6 +224,16 @@ var ofServers = []mutation{
 		"policy TestAllowancesNeedTheStore",
 	},
 	{
+		"an allowance pays for a request that another one has overtaken after a peek", "policy/ahead.go",
+		"		from, peeks = len(s.requests), false\n		s.cover()\n", "		from = len(s.requests)\n		if !peeks {\n			s.cover()\n		}\n",
+		"policy TestAllowancesAfterAPeek",
+	},
+	{
+		"a kill loses no grant of units ahead", "server/internal/store/overrides/journal.go",
+		"	if err := j.write(records); err != nil {", "	if err := j.write(nil); err != nil {",
+		"checks/servers TestUnitsAheadSurviveKills",
+	},
+	{
 		"two grants of units ahead at once both count", "redisstore/scripts/records_put.lua",
 		" or #was > 1 and was ~= before then", " then",
 		"checks/decisions TestRecordsCountConcurrentChanges",
