@@ -84,7 +84,7 @@ func (o *Options) check(l *logs.Layout) error {
 	}
 	c.assumed = o.Assumed
 	if n := o.Client; n.Source != "" && !c.has(n) {
-		lack := lackOf(n)
+		lack := c.lackOf(n)
 		return fmt.Errorf("clients are by %s, which the log lacks: %s", lack.what, lack.remedy)
 	}
 	return nil
@@ -126,9 +126,13 @@ var (
 	gateways   = lack{"descriptors, which only gateways send", "replay the log of a proxy with rules that match requests"}
 )
 
-func lackOf(n logs.Name) lack {
+func (c *coverage) lackOf(n logs.Name) lack {
 	text := n.Source + ":" + n.Name
-	return lack{text, "log it and add --set " + text + "=field:NAME, or assume a value with --assume " + text + "=VALUE; sluice logformat prints a format"}
+	assume := "assume a value with --assume " + text + "=VALUE"
+	if c.layout.Format == "sluice" {
+		return lack{text, "Sluice does not log it, so replay the log of another server, or " + assume}
+	}
+	return lack{text, "log it and add --set " + text + "=field:NAME, or " + assume + "; sluice logformat prints a format"}
 }
 
 // ofValues returns what is lacking of named values.
@@ -141,7 +145,7 @@ func (c *coverage) ofValues(read []source.Value) (lacks []lack) {
 			lacks = c.need(lacks, true, logs.HasHost, noHost)
 		default:
 			if from, ok := sources[v.Source]; ok && !c.has(NameOf(from, v.Name)) {
-				lacks = append(lacks, lackOf(NameOf(from, v.Name)))
+				lacks = append(lacks, c.lackOf(NameOf(from, v.Name)))
 			}
 		}
 	}
