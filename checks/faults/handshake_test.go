@@ -15,7 +15,7 @@ import (
 // several round trips, takes longer than the deadline of a call. The store decides again within 5 s.
 func TestSlowHandshake(t *testing.T) {
 	t.Parallel()
-	const deadline, again = 200 * time.Millisecond, 5 * time.Second
+	const deadline, again = 500 * time.Millisecond, 5 * time.Second
 	server := redistest.Start(t)
 	proxy := redistest.StartProxy(t, server.Addr())
 	g, err := guard.New(guard.Options{

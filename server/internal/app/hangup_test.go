@@ -26,8 +26,14 @@ rules:
 // left returns what is left for a path.
 func (r *running) left(path string) int64 {
 	r.t.Helper()
+	return r.leftFor(http.MethodGet, path)
+}
+
+// leftFor returns what is left for a method and a path.
+func (r *running) leftFor(method, path string) int64 {
+	r.t.Helper()
 	d := r.engine.decider
-	v := d.Policy().Peek(r.t.Context(), d.Store(), &policy.Attributes{Method: http.MethodGet, Path: path})
+	v := d.Policy().Peek(r.t.Context(), d.Store(), &policy.Attributes{Method: method, Path: path})
 	return v.Results[0].Decision.Remaining
 }
 
@@ -149,9 +155,9 @@ func TestUnknownOutcomesStayCharged(t *testing.T) {
 		"a stalled body":         {"/login", "POST /login?status=200&work=60000 HTTP/1.1\r\n" + chunked + "3\r\nabc\r\n", 2},
 		"before the permission":  {"/login", "POST /login?status=401&work=300 HTTP/1.1\r\nExpect: 100-continue\r\n" + chunked, 2},
 		"within the answer":      {"/size", get("/size?first=5&work=300&bytes=2"), 1_000_000 - 7}, // which comes to its end
-		"answer, unobserved":     {"/size", get("/size?first=5&work=300&bytes=2"), 1_000_000 - 1000},
-		"size, unobserved":       {"/size", get("/size?bytes=2&work=300"), 1_000_000 - 1000},
-		"status, unobserved":     {"/login", get("/login?status=200&work=300"), 2},
+		"answer, unobserved":     {"/size", get("/size?first=5&work=60000&bytes=2"), 1_000_000 - 1000}, // works until it is canceled
+		"size, unobserved":       {"/size", get("/size?bytes=2&work=60000"), 1_000_000 - 1000},
+		"status, unobserved":     {"/login", get("/login?status=200&work=60000"), 2},
 		"within a large answer":  {"/size", get("/size?first=5&bytes=8000000&work=300"), -1},
 		"before a small answer":  {"/size", get("/size?bytes=5&work=300"), 1_000_000 - 5},
 		"within an event stream": {"/size", get("/size?type=text/event-stream&first=5&work=300&bytes=7000"), -1},

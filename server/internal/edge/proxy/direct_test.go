@@ -117,7 +117,11 @@ func TestAnswersMayLast(t *testing.T) {
 			if path == "/late" && limit == 30*time.Millisecond {
 				continue
 			}
-			if got := fetch(t, client(t), http.MethodGet, f.URL+path, ""); got.body != "012345" || got.broken {
+			got := fetch(t, client(t), http.MethodGet, f.URL+path, "")
+			for try := 0; got.status == http.StatusGatewayTimeout && try < 50; try++ { // on a busy machine, an answer may begin too late
+				got = fetch(t, client(t), http.MethodGet, f.URL+path, "")
+			}
+			if got.body != "012345" || got.broken {
 				t.Errorf("%s: the body should be complete: %+v", path, got)
 			}
 		}
