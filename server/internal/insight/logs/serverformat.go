@@ -1,11 +1,12 @@
 package logs
 
 import (
+	_ "embed"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
+	texts "text/template"
 )
 
 // ServerFormat is how a server writes a log that has what a policy reads.
@@ -25,112 +26,82 @@ func (f *ServerFormat) String() string {
 	return notes + f.Config + "# sluice replay LOG -c FILE --format '" + f.Format + "'\n"
 }
 
-// writer says how the configuration of a server is made. In the texts for a name, %[1]s is the name, and %[2]s the name in
-// lower case with underscores.
-type writer struct {
-	config string            // with %[1]s for the fields and %[2]s for the lines of names
-	format string            // with %[1]s for the fields
-	fields string            // what each log has
-	names  map[string]string // the field of a name, by its source; without a source, the log cannot have it
-	lines  map[string]string // what the configuration has for each name, by its source
-	hidden string            // how the log can have secrets, if it does not
-}
+//go:embed serverformat.txt
+var serverFormats string
 
-var writers = map[string]writer{
-	"nginx": {
-		config: "log_format sluice '%[1]s';\naccess_log /var/log/nginx/sluice.log sluice;\n%[2]s", format: "nginx:%s",
-		fields: `$remote_addr $host $msec "$request" $status $body_bytes_sent $content_length $request_time`,
-		names:  map[string]string{"header": ` "$http_%[2]s"`, "cookie": ` "$cookie_%[1]s"`, "response": ` "$sent_http_%[2]s"`},
+// serverTexts has what servers write. A text fails for a name that the server cannot distinguish from others.
+var serverTexts = texts.Must(texts.New("").Funcs(texts.FuncMap{
+	"folded": folded,
+	"alone": func(name string) (string, error) {
+		if strings.Contains(name, "_") {
+			return "", fmt.Errorf("the name %s is the same with a hyphen", name)
+		}
+		return folded(name), nil
 	},
-	"apache": {
-		config: "LogFormat \"%[1]s\" sluice\nCustomLog \"logs/sluice.log\" sluice\n%[2]s", format: "apache:%s",
-		fields: `%a \"%{Host}i\" %{usec}t \"%r\" %>s %B %D`,
-		names:  map[string]string{"header": ` \"%%{%[1]s}i\"`, "cookie": ` \"%%{%[1]s}C\"`, "response": ` \"%%{%[1]s}o\"`},
+	"variable": func(name string) (string, error) {
+		if !regexp.MustCompile(`^[A-Za-z0-9_]+$`).MatchString(name) {
+			return "", fmt.Errorf("no variable has the name %s", name)
+		}
+		return name, nil
 	},
-	"haproxy": {
-		config: "http-request set-var(txn.header_host) req.hdr(Host)\n%[2]slog-format '%[1]s'\n", format: "haproxy:%s", fields: `%ci:%cp [%tr] %Ta %ST %{+Q,+E}[var(txn.header_host)] %{+Q}r`,
-		names: map[string]string{"header": ` %%{+Q,+E}[var(txn.header_%[2]s)]`},
-		lines: map[string]string{"header": "http-request set-var(txn.header_%[2]s) req.hdr(%[1]s)\n"},
-	},
-	"envoy": {
-		config: `log_format:
-  json_format:
-    time: "%%START_TIME%%"
-    duration: "%%DURATION%%"
-    client: "%%DOWNSTREAM_REMOTE_ADDRESS%%"
-    method: "%%REQ(:METHOD)%%"
-    target: "%%REQ(X-ENVOY-ORIGINAL-PATH?:PATH)%%"
-    host: "%%REQ(:AUTHORITY)%%"
-    status: "%%RESPONSE_CODE%%"
-    sent: "%%BYTES_SENT%%"
-    received: "%%BYTES_RECEIVED%%"
-%.0[1]s%[2]s`, format: "json:%s",
-		fields: "time=time,duration_ms=duration,client=client,method=method,target=target,host=host,status=status,sent=sent,received=received",
-		names:  map[string]string{"header": ",header:%[1]s=header_%[2]s", "response": ",response:%[1]s=response_%[2]s"},
-		lines:  map[string]string{"header": "    header_%[2]s: \"%%REQ(%[1]s)%%\"\n", "response": "    response_%[2]s: \"%%RESP(%[1]s)%%\"\n"},
-	},
-	"caddy": {
-		config: "log {\n\toutput file /var/log/caddy/sluice.log\n\tformat json\n}\n%.0[1]s%[2]s", format: "caddy%.0s",
-		names:  map[string]string{"header": "", "response": ""},
-		hidden: "with the global option servers { log_credentials }, add --set header:%[1]s=field:request.headers.%[1]s",
-	},
-	"traefik": {
-		config: "accessLog:\n  filePath: /var/log/traefik/sluice.log\n  format: json\n  fields:\n    headers:\n      names:\n        Host: keep\n%.0[1]s%[2]s",
-		format: "traefik%.0s", names: map[string]string{"header": "", "response": ""},
-		lines: map[string]string{"header": "        %[1]s: keep\n", "response": "        %[1]s: keep\n"},
-	},
+}).Parse(serverFormats))
+
+// folded returns a name in lower case with underscores.
+func folded(name string) string { return strings.ReplaceAll(strings.ToLower(name), "-", "_") }
+
+// fill returns a text of a server; false if it has none.
+func fill(text string, data any) (string, bool) {
+	if serverTexts.Lookup(text) == nil {
+		return "", false
+	}
+	var b strings.Builder
+	err := serverTexts.ExecuteTemplate(&b, text, data)
+	return b.String(), err == nil
 }
 
 // Servers returns the names of the servers whose formats can be chosen.
-func Servers() []string { return slices.Sorted(maps.Keys(writers)) }
+func Servers() []string { return []string{"apache", "caddy", "envoy", "haproxy", "nginx", "traefik"} }
 
 // LogFormat returns how a server writes a log with these names. The log also has what all requests have, such as the
 // client and the time in microseconds, if the server can write it.
 func LogFormat(server string, needed []Name) (*ServerFormat, error) {
-	w, found := writers[server]
-	if !found {
+	if !slices.Contains(Servers(), server) {
 		return nil, fmt.Errorf("logs: the format of the server %s cannot be chosen; give one of %s", printable(server), strings.Join(Servers(), ", "))
 	}
 	sf := &ServerFormat{}
-	fields, lines := w.fields, ""
+	var has struct{ Fields, Lines string }
+	has.Fields, _ = fill(server+" fields", nil)
 	done := map[Name]bool{{"header", "Host"}: true} // all logs have it, and queries
 	for _, n := range needed {
 		own := canonical(n)
-		if form := w.names["cookie"]; own.Source == "cookie" && (form == "" || strings.Contains(form, "$") && !variable.MatchString(own.Name)) {
+		text, logged := fill(server+" "+own.Source, own.Name)
+		if own.Source == "cookie" && !logged {
 			own = Name{"header", "Cookie"}
+			text, logged = fill(server+" header", own.Name)
 		}
 		if n.Source == "query" || done[own] {
 			continue
 		}
 		done[own] = true
-		text, has := w.names[own.Source]
 		secret := own == Name{"header", "Authorization"} || n.Source == "cookie"
-		folded := strings.ReplaceAll(strings.ToLower(own.Name), "-", "_")
+		remedy, hidden := fill(server+" hidden", own.Name)
 		switch {
-		case secret && w.hidden != "":
-			sf.Notes = append(sf.Notes, fmt.Sprintf("the log has no %s:%s; ", n.Source, n.Name)+fill(w.hidden, own.Name, ""))
+		case secret && hidden:
+			sf.Notes = append(sf.Notes, fmt.Sprintf("the log has no %s:%s; %s", n.Source, n.Name, remedy))
 			sf.Lacks = append(sf.Lacks, n)
 			continue
-		case !has || strings.Contains(text, "%[2]s") && !strings.Contains(text, "%[1]s") && strings.Contains(own.Name, "_"),
-			strings.ContainsAny(own.Name, " \t\r\n\"'\\%$[](){},="):
+		case !logged || strings.ContainsAny(own.Name, " \t\r\n\"'\\%$[](){},="):
 			sf.Notes = append(sf.Notes, fmt.Sprintf("%s cannot log %s:%s; see --set and --assume of sluice replay", server, n.Source, printable(n.Name)))
 			sf.Lacks = append(sf.Lacks, n)
 			continue
 		case secret:
 			sf.Notes = append(sf.Notes, fmt.Sprintf("the log will have secrets: %s:%s", own.Source, own.Name))
 		}
-		fields += fill(text, own.Name, folded)
-		lines += fill(w.lines[own.Source], own.Name, folded)
+		line, _ := fill(server+" "+own.Source+" line", own.Name)
+		has.Fields, has.Lines = has.Fields+text, has.Lines+line
 	}
-	sf.Config = fmt.Sprintf(w.config, fields, lines)
-	sf.Format = strings.ReplaceAll(fmt.Sprintf(w.format, fields), `\"`, `"`)
+	sf.Config, _ = fill(server, has)
+	sf.Format, _ = fill(server+" format", has)
+	sf.Format = strings.ReplaceAll(sf.Format, `\"`, `"`)
 	return sf, nil
-}
-
-// variable matches a name that can be a part of the name of a variable of nginx.
-var variable = regexp.MustCompile(`^[A-Za-z0-9_]+$`)
-
-// fill fills in a name, which the text need not have.
-func fill(text, name, folded string) string {
-	return fmt.Sprintf(text+"%.0[1]s%.0[2]s", name, folded)
 }
