@@ -80,21 +80,16 @@ func (c *Chart) Draw() *Drawn {
 		most = max(most, m.Y)
 		least = min(least, max(m.Y, 1e-9))
 	}
-	var y scale
-	if c.Log {
-		y = logScale(least, most, height-bottom, top)
-	} else {
-		y = scale{from: 0, to: nice(most), a: height - bottom, b: top}
-	}
-	x := scale{from: 0, to: 1, a: left, b: width - right}
+	from, to := 0.0, 1.0
 	if len(c.X) > 0 {
-		from, to := c.X[0], c.X[len(c.X)-1]
-		for _, m := range c.Marks {
-			from, to = min(from, m.X), max(to, m.X)
-		}
-		if x = (scale{from: from, to: to, a: left, b: width - right}); c.Log {
-			x = logScale(from, to, left, width-right)
-		}
+		from, to = c.X[0], c.X[len(c.X)-1]
+	}
+	for _, m := range c.Marks {
+		from, to = min(from, m.X), max(to, m.X)
+	}
+	x, y := scale{from: from, to: to, a: left, b: width - right}, scale{to: nice(most), a: height - bottom, b: top}
+	if c.Log {
+		x, y = logScale(from, to, left, width-right), logScale(least, most, height-bottom, top)
 	}
 	d.YTicks = y.ticks()
 	if len(c.Labels) > 0 {
@@ -225,19 +220,20 @@ func Times(start time.Time, step int64, n int) (x []float64, labels []string) {
 // Bars is a small chart of demand, with the limited part.
 type Bars struct {
 	Title string
+	W, H  int
 	Bars  []bar
 }
 
 type bar struct{ X, Y, H, LY, LH float64 }
 
-// The size of small charts: barWidth units for each bar.
-const barHeight = 28
+// The size of small charts.
+const barWidth, barHeight = 3, 28
 
 // NewBars returns a small chart. Limited is a part of demand.
 func NewBars(title string, demand, limited []int64) *Bars {
 	const most = 80
-	b := &Bars{Title: title}
 	n := min(most, len(demand))
+	b := &Bars{Title: title, W: barWidth * max(1, n), H: barHeight}
 	sums, parts := make([]int64, n), make([]int64, n)
 	highest := int64(1)
 	for i := range demand {
@@ -254,13 +250,7 @@ func NewBars(title string, demand, limited []int64) *Bars {
 		if sums[i] > 0 {
 			h = max(h, 1)
 		}
-		b.Bars = append(b.Bars, bar{X: float64(i) * 3, Y: barHeight - h, H: h, LY: barHeight - lh, LH: lh})
+		b.Bars = append(b.Bars, bar{X: float64(i * barWidth), Y: barHeight - h, H: h, LY: barHeight - lh, LH: lh})
 	}
 	return b
 }
-
-// W and H are the size of the chart.
-func (b *Bars) W() int { return max(1, len(b.Bars)*3) }
-
-// H is the height.
-func (b *Bars) H() int { return barHeight }

@@ -94,13 +94,7 @@ func (r *repeats) has(rec *logs.Record, limited bool) bool {
 	if r.now == nil || rec.At-r.since > within {
 		r.past, r.now, r.since = r.now, map[uint64]int64{}, rec.At
 	}
-	var h maphash.Hash
-	h.SetSeed(seed)
-	for _, text := range [...]string{rec.Client, rec.Method, rec.Host, rec.Target} {
-		_, _ = h.WriteString(text) // never fails
-		_ = h.WriteByte(0)
-	}
-	key := h.Sum64()
+	key := maphash.String(seed, strings.Join([]string{rec.Client, rec.Method, rec.Host, rec.Target}, "\x00"))
 	at, ok := r.now[key]
 	if !ok {
 		at, ok = r.past[key]

@@ -53,18 +53,9 @@ const (
 func (o *outcome) limited() bool { return o.kind == degraded || o.kind == denied }
 
 // action returns the action as access logs have it. Sluice's own log has a wait as allow.
-func (o *outcome) action() string {
-	switch o.kind {
-	case marked:
-		return policy.Mark.String()
-	case degraded:
-		return policy.Degrade.String()
-	case denied, invalid:
-		return policy.Deny.String()
-	default:
-		return policy.Allow.String()
-	}
-}
+func (o *outcome) action() string { return actions[o.kind].String() }
+
+var actions = [...]policy.Action{marked: policy.Mark, degraded: policy.Degrade, denied: policy.Deny, invalid: policy.Deny, waiting: policy.Allow}
 
 // engine decides about records by one policy, as a server does.
 type engine struct {
