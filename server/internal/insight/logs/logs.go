@@ -3,6 +3,7 @@
 package logs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -157,11 +158,8 @@ func Open(o Options) (*Reader, error) {
 	if o.Reorder == 0 {
 		o.Reorder = 2 * time.Minute
 	}
-	r := &Reader{options: o, since: math.MinInt64, until: math.MaxInt64, stats: Stats{FirstBads: []BadLine{}}}
+	r := &Reader{options: o, since: o.Since.UnixMicro(), until: math.MaxInt64, stats: Stats{FirstBads: []BadLine{}}}
 	r.order = order{span: int64(o.Reorder / time.Second), left: math.MinInt64, until: math.MinInt64}
-	if !o.Since.IsZero() {
-		r.since = o.Since.UnixMicro()
-	}
 	if !o.Until.IsZero() {
 		r.until = o.Until.UnixMicro()
 	}
@@ -281,18 +279,12 @@ func (r *Reader) step() {
 	for {
 		start, n, ok := s.next()
 		if !ok {
-			r.err = s.err
 			r.read += s.read
 			if s.chunk != nil {
 				r.chunks.release(s.chunk)
 			}
-			if err := s.close(); err != nil && r.err == nil {
-				r.err = err
-			}
 			r.files = slices.DeleteFunc(r.files, func(f *source) bool { return f == s })
-			if err := r.turn(); err != nil && r.err == nil {
-				r.err = err
-			}
+			r.err = errors.Join(s.err, s.close(), r.turn())
 			return
 		}
 		line, why := s.chunk.line(start, n), tooLong
@@ -330,20 +322,14 @@ func (r *Reader) step() {
 
 // turn makes the file whose newest request is the earliest the current one.
 func (r *Reader) turn() error {
-	r.current, r.others = nil, math.MaxInt64
-	for _, s := range r.files {
-		if r.current == nil || s.newest < r.current.newest {
-			r.current = s
-		}
-	}
-	if r.current == nil {
+	if len(r.files) == 0 {
 		r.finished = true
 		return nil
 	}
-	for _, s := range r.files {
-		if s != r.current {
-			r.others = min(r.others, s.newest)
-		}
+	slices.SortFunc(r.files, func(a, b *source) int { return cmp.Or(cmp.Compare(a.newest, b.newest), cmp.Compare(a.index, b.index)) })
+	r.current, r.others = r.files[0], math.MaxInt64
+	if len(r.files) > 1 {
+		r.others = r.files[1].newest
 	}
 	r.order.release(r.current.newest)
 	if r.current.file == nil && r.current.stdin == nil {
