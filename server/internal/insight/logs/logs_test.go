@@ -306,3 +306,12 @@ func TestCutCompressedFilesAreErrors(t *testing.T) {
 		}
 	}
 }
+
+// A file of a compression that is not read is an error with the command that unpacks it.
+func TestOtherCompressionsHaveARemedy(t *testing.T) {
+	for _, begin := range []string{"BZh91AY&SY", "\xfd7zXZ\x00\x00", "PK\x03\x04\x14\x00"} {
+		if r, err := Open(Options{Files: []string{write(t, "access.log", begin+"\x01\x02")}}); err == nil || !strings.Contains(err.Error(), "bzip2 -dc") {
+			t.Errorf("a file that begins with %q gives %v and the error %v; want one with the remedy", begin, r, err)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
@@ -71,6 +72,8 @@ func (s *source) open() error {
 	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		s.zstd, err = zstd.NewReader(s.in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(64<<20))
 		text = s.zstd
+	case slices.ContainsFunc([]string{"PK\x03\x04", "\xfd7zX", "BZh"}, func(other string) bool { return strings.HasPrefix(string(magic), other) }):
+		err = errors.New("it is a file of zip, xz or bzip2; unpack it, or give - the output of unzip -p, xz -dc or bzip2 -dc")
 	default:
 		return nil
 	}
