@@ -45,6 +45,7 @@ func (t *Table[V]) FindOften(k Ref, b *Buffer, r *Recent[V], ahead func() bool) 
 			return a.value, a.found
 		}
 	}
+	c.fetch(hash)
 	quick := ahead()
 	v, found = c.value(c.find(text, parts, hash))
 	if r.searches++; !quick || r.searches%answered != 0 || version == changing || t.version.Load() != version {

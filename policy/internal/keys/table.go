@@ -123,7 +123,9 @@ func (t *Table[V]) Find(k Ref, b *Buffer) (v V, found bool) {
 		return v, false
 	}
 	text, parts := k.view(b), k.len()
-	return c.value(c.find(text, parts, c.hash(text, parts)))
+	hash := c.hash(text, parts)
+	c.fetch(hash)
+	return c.value(c.find(text, parts, hash))
 }
 
 // value returns the value of the entry that find has returned.
@@ -162,13 +164,19 @@ func matches(word, mark uint64) uint64 {
 	return (word - ones) &^ word & (ones << 7)
 }
 
+// fetch begins to load what a search in a large table reads: it arrives at the same time.
+func (c *core[V]) fetch(hash uint64) {
+	if len(c.marks) >= large {
+		g := c.home(hash)
+		prefetch.Lines(&c.marks[g])
+		prefetch.Lines(&c.entries[g*groupSize+halfOf(hash)])
+	}
+}
+
 // find returns the index of the entry of a key with its hash; -1 for none.
 func (c *core[V]) find(text string, parts int, hash uint64) int {
 	mark := markOf(hash)
 	g := c.home(hash)
-	if len(c.marks) >= large {
-		prefetch.Lines(&c.entries[g*groupSize+halfOf(hash)]) // they arrive together with the marks
-	}
 	for ; ; g = c.next(g) {
 		word := c.marks[g].Load()
 		for m := matches(word, mark); m != 0; m &= m - 1 {
