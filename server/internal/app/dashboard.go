@@ -39,7 +39,7 @@ func (a *App) dashboard(pages map[string]http.Handler) {
 			}
 			return e.decisions.HistoryOf(rule, span)
 		},
-		KeyOf: a.keyOf, Reset: e.api.Reset(), Unban: e.api.Bans(), Override: e.api.Overrides(),
+		KeyOf: a.keyOf, Reset: pages["/v1/reset"], Unban: pages["/v1/bans"], Override: pages["/v1/overrides"],
 		BeforeReveal: func(r *http.Request, rule, digest string) error {
 			c := audit.Change{Action: "reveal", Rules: []string{rule}, Key: digest, Status: http.StatusOK}
 			if err := a.audit.Begin(r, c); err != nil {

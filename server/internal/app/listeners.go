@@ -64,20 +64,8 @@ func boundsOf(s *web.Settings) (usual, streamed, delayed web.Bounds) {
 
 // pages returns the handler of the admin listener.
 func (a *App) pages(rules *access.Rules) (http.Handler, error) {
-	x := a.engine.api
-	pages := map[string]http.Handler{
-		"/metrics":            a.metrics.Handler(),
-		"/v1/peek":            x.Peek(),
-		"/v1/usage":           x.Usage(),
-		"/v1/reset":           x.Reset(),
-		"/v1/grant":           x.Grant(),
-		"/v1/bans":            x.Bans(),
-		"/v1/keys":            x.Keys(),
-		"/v1/overrides":       x.Overrides(),
-		"/v1/hybrid":          x.Hybrid(),
-		"/v1/pressure":        x.Pressure(),
-		"/v1/pressure/{rule}": x.Pressure(),
-	}
+	pages := a.engine.api.Operations()
+	pages["/metrics"] = a.metrics.Handler()
 	a.dashboard(pages)
 	return admin.New(admin.Options{
 		Protect: rules.Protect, Ready: a.Ready, Detail: a.detail, Pages: pages, Static: rules.ProtectStatic(dashboard.Static()),

@@ -139,7 +139,7 @@ func New(o Options) (*API, error) {
 	a.calls = map[string][]route{
 		"/v1/check":     {{method: http.MethodPost, serve: a.idempotent(a.check)}},
 		"/v1/peek":      {{method: http.MethodPost, serve: a.peek}},
-		"/v1/usage":     a.usageCalls(),
+		"/v1/usage":     {{method: http.MethodGet, serve: a.usage}},
 		"/v1/debit":     {{method: http.MethodPost, serve: a.idempotent(a.debit)}},
 		"/v1/reserve":   {{method: http.MethodPost, serve: a.idempotent(a.reserve)}},
 		"/v1/settle":    {{method: http.MethodPost, serve: a.settle}},
@@ -147,15 +147,11 @@ func New(o Options) (*API, error) {
 		"/v1/acquire":   {{method: http.MethodPost, serve: a.idempotent(a.acquire)}},
 		"/v1/renew":     {{method: http.MethodPost, serve: a.renew}},
 		"/v1/release":   {{method: http.MethodPost, serve: a.release}},
-		"/v1/reset":     a.authorized(a.resetCalls()),
-		"/v1/grant":     a.authorized(a.grantCalls()),
-		"/v1/bans":      a.authorized(a.banCalls()),
-		"/v1/overrides": a.authorized(a.overrideCalls()),
-		"/v1/keys":      a.authorized(a.keyCalls()),
-		"/v1/hybrid":    a.authorized(a.hybridCalls()),
-		pressurePath:    a.authorized(a.pressureCalls()),
 		"/openapi.yaml": {{method: http.MethodGet, serve: openAPI}},
 		"/":             {{method: http.MethodGet, serve: a.index}},
+	}
+	for path, calls := range a.operations() {
+		a.calls[path] = a.authorized(calls)
 	}
 	return a, nil
 }
@@ -170,24 +166,42 @@ func (a *API) Open() int { return a.tokens.len() }
 // Expired returns how many reservations expired.
 func (a *API) Expired() uint64 { return a.tokens.expired.Load() }
 
-// Peek is the call /v1/peek for the admin listener.
-func (a *API) Peek() http.Handler {
-	return a.handler([]route{{method: http.MethodPost, serve: a.peek}})
+// operations are the calls for operators, by their path, without authorization.
+func (a *API) operations() map[string][]route {
+	once := func(r route) route {
+		r.serve = a.idempotent(r.serve)
+		return r
+	}
+	return map[string][]route{
+		"/v1/reset": {a.changing(http.MethodPost, "reset", a.reset)},
+		"/v1/grant": {once(a.changing(http.MethodPost, "grant", a.grant)), once(a.changing(http.MethodDelete, "withdraw", a.withdraw))},
+		"/v1/bans": {
+			{method: http.MethodGet, serve: a.listBans},
+			a.changing(http.MethodPost, "ban", a.ban), a.changing(http.MethodDelete, "unban", a.unban),
+		},
+		"/v1/overrides": {
+			{method: http.MethodGet, serve: a.listOverrides},
+			once(route{method: http.MethodPut, serve: a.changeOverrides(false), change: "override"}),
+			once(route{method: http.MethodDelete, serve: a.changeOverrides(true), change: "unset"}),
+		},
+		"/v1/keys":   {{method: http.MethodGet, serve: a.listKeys}},
+		"/v1/hybrid": {{method: http.MethodGet, serve: a.listHybrid}},
+		pressurePath: {{method: http.MethodGet, serve: a.pressure}},
+	}
 }
 
-// Reset is the call /v1/reset without authorization. The caller must authorize requests.
-func (a *API) Reset() http.Handler { return a.handler(a.resetCalls()) }
-
-// Bans are the calls of /v1/bans without authorization.
-func (a *API) Bans() http.Handler { return a.handler(a.banCalls()) }
-
-func (a *API) resetCalls() []route { return []route{a.changing(http.MethodPost, "reset", a.reset)} }
-
-func (a *API) banCalls() []route {
-	return []route{
-		{method: http.MethodGet, serve: a.listBans},
-		a.changing(http.MethodPost, "ban", a.ban), a.changing(http.MethodDelete, "unban", a.unban),
+// Operations are the handlers of the calls for operators, by their patterns, and of the calls that only look. They do not check
+// authorization: use them on a listener that does.
+func (a *API) Operations() map[string]http.Handler {
+	all := map[string]http.Handler{}
+	for path, calls := range a.operations() {
+		all[path] = a.handler(calls)
 	}
+	for _, path := range [...]string{"/v1/peek", "/v1/usage"} {
+		all[path] = a.handler(a.calls[path])
+	}
+	all[pressurePath+"/{rule}"] = all[pressurePath]
+	return all
 }
 
 func (a *API) handler(calls []route) http.Handler {

@@ -160,7 +160,7 @@ func TestBansNeedAuthorization(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	s.api.Bans().ServeHTTP(w, r)
+	s.api.Operations()["/v1/bans"].ServeHTTP(w, r)
 	if w.Code != http.StatusOK {
 		t.Errorf("the handler for the admin listener answers %d", w.Code)
 	}

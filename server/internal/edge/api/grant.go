@@ -21,17 +21,6 @@ type given struct {
 	Note string `json:"note,omitempty"`
 }
 
-// Grant are the calls of /v1/grant without authorization. The caller must authorize requests.
-func (a *API) Grant() http.Handler { return a.handler(a.grantCalls()) }
-
-func (a *API) grantCalls() []route {
-	calls := []route{a.changing(http.MethodPost, "grant", a.grant), a.changing(http.MethodDelete, "withdraw", a.withdraw)}
-	for i := range calls {
-		calls[i].serve = a.idempotent(calls[i].serve)
-	}
-	return calls
-}
-
 // grant gives units back to a key of a rule, or ahead, and answers with what is left.
 func (a *API) grant(w http.ResponseWriter, r *http.Request, c *Change) *problem {
 	var q given

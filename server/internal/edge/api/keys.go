@@ -12,11 +12,6 @@ import (
 	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
-// Keys is the call /v1/keys without authorization. The caller must authorize requests.
-func (a *API) Keys() http.Handler { return a.handler(a.keyCalls()) }
-
-func (a *API) keyCalls() []route { return []route{{method: http.MethodGet, serve: a.listKeys}} }
-
 // listKeys answers with the keys that were denied lately, and what is left for each of them now.
 func (a *API) listKeys(w http.ResponseWriter, r *http.Request) *problem {
 	values, p := parameters(r, "rule", "most", "limited")

@@ -72,17 +72,6 @@ func (m *moment) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Overrides are the calls of /v1/overrides without authorization. The caller must authorize requests.
-func (a *API) Overrides() http.Handler { return a.handler(a.overrideCalls()) }
-
-func (a *API) overrideCalls() []route {
-	return []route{
-		{method: http.MethodGet, serve: a.listOverrides},
-		{method: http.MethodPut, serve: a.idempotent(a.changeOverrides(false)), change: "override"},
-		{method: http.MethodDelete, serve: a.idempotent(a.changeOverrides(true)), change: "unset"},
-	}
-}
-
 // changeOverrides sets overrides, or removes them. One override is a batch of one.
 func (a *API) changeOverrides(remove bool) func(http.ResponseWriter, *http.Request) *problem {
 	return func(w http.ResponseWriter, r *http.Request) *problem {

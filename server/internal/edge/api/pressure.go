@@ -22,12 +22,6 @@ type pressure struct {
 	Pressure float64 `json:"pressure"`
 }
 
-// Pressure returns the handler of GET /v1/pressure, and of GET /v1/pressure/{rule} where the mux has
-// such a pattern. It does not check authorization: use it on a listener that does.
-func (a *API) Pressure() http.Handler { return a.handler(a.pressureCalls()) }
-
-func (a *API) pressureCalls() []route { return []route{{method: http.MethodGet, serve: a.pressure}} }
-
 // pressure answers with the pressure on the rule that the path names, or on every rule.
 func (a *API) pressure(w http.ResponseWriter, r *http.Request) *problem {
 	rules := a.o.Decider.Policy().Rules()

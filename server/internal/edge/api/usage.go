@@ -9,13 +9,6 @@ import (
 	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
-// Usage is the call GET /v1/usage for the admin listener.
-func (a *API) Usage() http.Handler { return a.handler(a.usageCalls()) }
-
-func (a *API) usageCalls() []route {
-	return []route{{method: http.MethodGet, serve: a.usage}}
-}
-
 // usage answers with what a key of a rule has used. It takes nothing, and the store keeps nothing about the key.
 func (a *API) usage(w http.ResponseWriter, r *http.Request) *problem {
 	values, p := parameters(r, "rule", "key", "plan")
