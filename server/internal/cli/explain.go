@@ -20,6 +20,7 @@ import (
 	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/describe"
 	"github.com/spf13/cobra"
+	"golang.org/x/net/http/httpguts"
 )
 
 func newExplain() *cobra.Command {
@@ -191,8 +192,11 @@ const unixRemote = "@"
 
 // request makes the HTTP request.
 func (q *exampleRequest) request(ctx context.Context) (*http.Request, error) {
-	if !strings.HasPrefix(q.path, "/") {
+	switch {
+	case !strings.HasPrefix(q.path, "/"):
 		return nil, fmt.Errorf("--path is %q; begin it with a slash", q.path)
+	case q.method == "":
+		return nil, errors.New("--method is empty; give a method such as GET, or leave it out")
 	}
 	remote := unixRemote
 	if q.clientIP != "unix" {
@@ -209,20 +213,22 @@ func (q *exampleRequest) request(ctx context.Context) (*http.Request, error) {
 	r.Host, r.RemoteAddr = q.host, remote
 	for _, text := range q.headers {
 		name, value, ok := strings.Cut(text, ":")
-		if !ok || strings.TrimSpace(name) == "" {
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
 			return nil, fmt.Errorf("--header is %q; write it as in 'X-User: ann'", text)
 		}
 		if strings.EqualFold(name, "Host") {
 			return nil, errors.New("--header names the host; give --host instead")
 		}
-		r.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+		r.Header.Add(name, value)
 	}
 	for _, text := range q.cookies {
 		name, value, ok := strings.Cut(text, "=")
-		if !ok || name == "" {
-			return nil, fmt.Errorf("--cookie is %q; write it as in session=abc", text)
+		cookie := &http.Cookie{Name: name, Value: value}
+		if err := cookie.Valid(); !ok || err != nil { // AddCookie would leave out what is not valid
+			return nil, fmt.Errorf("--cookie is %q; write it as in session=abc, or give the whole header with --header", text)
 		}
-		r.AddCookie(&http.Cookie{Name: name, Value: value})
+		r.AddCookie(cookie)
 	}
 	for _, text := range q.queries {
 		name, value, ok := strings.Cut(text, "=")
