@@ -154,7 +154,7 @@ func TestUnknownOutcomesStayCharged(t *testing.T) {
 		"a malformed chunk":      {"/login", "POST /login?status=200 HTTP/1.1\r\n" + chunked + "3\r\nabc\r\nzz\r\n", 2},
 		"a stalled body":         {"/login", "POST /login?status=200&work=60000 HTTP/1.1\r\n" + chunked + "3\r\nabc\r\n", 2},
 		"before the permission":  {"/login", "POST /login?status=401&work=300 HTTP/1.1\r\nExpect: 100-continue\r\n" + chunked, 2},
-		"within the answer":      {"/size", get("/size?first=5&work=300&bytes=2"), 1_000_000 - 7}, // which comes to its end
+		"within the answer":      {"/size", get("/size?first=5&work=300&bytes=2"), 1_000_000 - 7},      // which comes to its end
 		"answer, unobserved":     {"/size", get("/size?first=5&work=60000&bytes=2"), 1_000_000 - 1000}, // works until it is canceled
 		"size, unobserved":       {"/size", get("/size?bytes=2&work=60000"), 1_000_000 - 1000},
 		"status, unobserved":     {"/login", get("/login?status=200&work=60000"), 2},
