@@ -162,7 +162,7 @@ var nightly = map[string][]string{
 		"TestClusterKeepsTheContract", // TestRedisKeepsTheContract, TestBatchesOfWindowsOnACluster, and over the slots of batches TestBatchOverSlots of checks/faults
 		"TestValkeyBansAreListed", "TestValkeyBansAreListedOnACluster", "TestValkeyBansByHandEqualMemory", "TestValkeyBatchesOfWindows",
 		"TestValkeyBucketsExpire", "TestValkeyKeepsTheContract", "TestValkeyFullServersRefuseOrForget", "TestValkeyGrantsEqualOracle",
-		"TestValkeyGrantsHoldTheBound", "TestValkeyLeasesAsInMemory", "TestValkeyLeastPrivilegeIsLeast", "TestValkeyLeastPrivilegeOnACluster",
+		"TestValkeyGrantsHoldTheBound", "TestValkeyLeasesAsInMemory", "TestValkeyLeastPrivilege", "TestValkeyLeastPrivilegeIsLeast", "TestValkeyLeastPrivilegeOnACluster",
 		"TestValkeyLeastPrivilegeWithSentinels", "TestValkeyWindowsExpireWhenFresh",
 	},
 	"checks/faults": {
@@ -310,7 +310,7 @@ func raced(packages []string) run {
 
 // unraced returns the run of the plain packages.
 func unraced(packages []string) run {
-	r := run{name: "without the race detector", together: atOnce() + 1, kept: "plain"} // most of them wait for servers
+	r := run{name: "without the race detector", together: atOnce() + 2, kept: "plain"} // most of them wait for servers
 	for _, p := range packages {
 		if _, found := plain[room(p)]; found {
 			r.packages = append(r.packages, p)
