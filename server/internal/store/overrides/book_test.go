@@ -305,6 +305,40 @@ func (s slow) RecordsSince(ctx context.Context, _ redisstore.RecordMark, _ int) 
 	}
 }
 
+// paged are records of which each page takes most of the patience of a call.
+type paged struct {
+	*failing
+	left int
+}
+
+func (s *paged) RecordsSince(ctx context.Context, _ redisstore.RecordMark, _ int) (redisstore.RecordPage, error) {
+	select {
+	case <-ctx.Done():
+		return redisstore.RecordPage{}, ctx.Err()
+	case <-time.After(patience - time.Millisecond):
+	}
+	o := set(strconv.Itoa(s.left), "1")
+	s.left--
+	return redisstore.RecordPage{Records: []redisstore.Record{recordOf(&o)}, More: s.left > 0}, nil
+}
+
+// A server that starts has all overrides before it goes on, however slowly their pages arrive, for half a minute at most.
+func TestStartsWithOverridesThatArriveSlowly(t *testing.T) {
+	for _, c := range []struct{ pages, want int }{{14, 14}, {100, 15}} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			b := OpenShared(t.Context(), &paged{&failing{}, c.pages}, policy.NewOverrideTable(), slog.New(slog.DiscardHandler), telemetry.NewMetrics("test"))
+			if n := b.Table.Len(); n != c.want || time.Since(began) > firstPatience+patience {
+				t.Errorf("of %d pages, %d were read after %v, want %d", c.pages, n, time.Since(began), c.want)
+			}
+			if known := b.Status() == ""; known != (c.want == c.pages) {
+				t.Errorf("after %d of %d pages, the status is %q", c.want, c.pages, b.Status())
+			}
+			synctest.Wait()
+		})
+	}
+}
+
 // A change is answered when it is kept, also while a server reads overrides for a long time.
 func TestChangesDoNotWaitForReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -34,8 +34,9 @@ type shared struct {
 	doubtful bool
 }
 
-// firstPatience is how long a server that starts reads overrides before it goes on without the rest.
-const firstPatience = 5 * time.Second
+// firstPatience is how long a server that starts reads overrides, while pages arrive, before it goes on without the rest. A million
+// take some five seconds on a small machine.
+const firstPatience = 30 * time.Second
 
 // OpenShared returns the book of the overrides in Redis, in a table. It reads them first. If that fails, Status says so, and Run tries
 // again.
