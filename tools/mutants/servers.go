@@ -194,8 +194,7 @@ var ofServers = []mutation{
 	},
 	{
 		"a change of an override is in force when it is answered", "server/internal/store/overrides/book.go",
-		"	b.next = nil\n	b.mu.Unlock()\n	if p.err == nil {\n		p.err = b.keeper.follow(ctx, b)\n	}\n",
-		"	b.mu.Unlock()\n	if p.err == nil {\n		p.err = b.keeper.follow(ctx, b)\n	}\n	b.mu.Lock()\n	b.next = nil\n	b.mu.Unlock()\n",
+		"	if b.next == p {\n		b.next = nil\n	}\n	b.mu.Unlock()\n", "	b.mu.Unlock()\n	defer func() { b.next = nil }()\n",
 		"server/internal/store/overrides TestChangesThatWaitShareAPoll",
 	},
 	{

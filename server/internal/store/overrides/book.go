@@ -230,8 +230,9 @@ func (b *Book) Run(ctx context.Context) {
 			if b.Table.Expire(now) > 0 {
 				b.keeper.sweep(now)
 			}
-			if err := b.follow(ctx); ctx.Err() == nil {
-				b.note(err)
+			var own poll // not a caller's, which ends with the caller's patience
+			if b.read(ctx, &own); ctx.Err() == nil {
+				b.note(own.err)
 			}
 		}
 	}
@@ -268,7 +269,9 @@ func (b *Book) read(ctx context.Context, p *poll) {
 		p.err = ctx.Err()
 	}
 	b.mu.Lock()
-	b.next = nil
+	if b.next == p {
+		b.next = nil
+	}
 	b.mu.Unlock()
 	if p.err == nil {
 		p.err = b.keeper.follow(ctx, b)
