@@ -201,8 +201,14 @@ func (r *rule) valueFrom(p *Part, text string, form paths.Form) (v keys.Value, f
 		}
 		v.OK = v.Text != ""
 	case source.ClientIP:
-		address, _, _ := strings.Cut(text, "/")
+		address, _, network := strings.Cut(text, "/") // as lists of keys have IPv6
 		addr, err := netip.ParseAddr(address)
+		if err == nil && network {
+			var n netip.Prefix
+			if n, err = netip.ParsePrefix(text); err == nil && (addr.Unmap().Is4() || n.Bits() < p.IPv6Prefix) && n.Bits() < addr.BitLen() {
+				return v, fault{"is a network with several keys", "give an address such as 192.0.2.7; lists of a rule take networks"}
+			}
+		}
 		if err != nil {
 			return v, fault{"is not an address", "give one such as 192.0.2.7"}
 		}

@@ -427,3 +427,20 @@ func FuzzTemplate(f *testing.F) {
 		}
 	})
 }
+
+// A network is the key of an address only if all its addresses have this key. Another one would be the key of its first address.
+func TestNetworksAreKeysOnlyIfTheyHaveOne(t *testing.T) {
+	p, err := policy.New(policy.Options{IPv6Prefix: 56, Rules: []policy.Rule{{Name: "ip", Key: []policy.Part{policy.ClientIP()}, Limits: day(1)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"192.0.2.7": "192.0.2.7", "192.0.2.7/32": "192.0.2.7", "192.0.2.0/24": "", "0.0.0.0/0": "", "::ffff:192.0.2.7/128": "192.0.2.7", "::ffff:192.0.2.0/120": "",
+		"2001:db8:0:1::1": "2001:db8::/56", "2001:db8::/56": "2001:db8::/56", "2001:db8::/64": "2001:db8::/56", "2001:db8::/55": "", "::/0": "", "192.0.2.7/x": "", "192.0.2.7/33": "",
+	} {
+		k, err := p.KeyOf("ip", text)
+		if values := p.KeyValues("ip", k); want == "" && err == nil || want != "" && (err != nil || values[0] != want) {
+			t.Errorf("%s is the key %v, with the error %v; want %q", text, values, err, want)
+		}
+	}
+}
