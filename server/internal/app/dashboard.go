@@ -32,13 +32,7 @@ const (
 func (a *App) dashboard(pages map[string]http.Handler) {
 	e := &a.engine
 	d := dashboard.New(dashboard.Options{
-		Live: a.frame, Rules: a.rulesInWords, Draining: a.ending, Known: a.known,
-		History: func(ctx context.Context, rule string, span string, all bool) *wire.History {
-			if all {
-				return a.allHistory(ctx, rule, span)
-			}
-			return e.decisions.HistoryOf(rule, span)
-		},
+		Live: a.frame, Rules: a.rulesInWords, History: a.history, Draining: a.ending, Known: a.known,
 		KeyOf: a.keyOf, Reset: pages["/v1/reset"], Unban: pages["/v1/bans"], Override: pages["/v1/overrides"],
 		BeforeReveal: func(r *http.Request, rule, digest string) error {
 			c := audit.Change{Action: "reveal", Rules: []string{rule}, Key: digest, Status: http.StatusOK}
@@ -123,6 +117,9 @@ func (a *App) liveRules(p *policy.Policy) (rules []wire.LiveRule, more int) {
 	})
 	for _, c := range all {
 		c.Units, c.Pressure = a.metrics.Units(c.Rule), a.engine.pressure(c.Rule)
+		if r := p.Rule(c.Rule); r != nil {
+			c.State = stateOf(r)
+		}
 		rules = append(rules, c.LiveRule)
 	}
 	return rules, more
@@ -164,13 +161,6 @@ func (a *App) keyOf(ctx context.Context, rule, digest string) []string {
 func (a *App) rulesInWords() wire.Rules {
 	w := wire.Rules{Policy: a.reloads.number(), Rules: []wire.RuleInWords{}}
 	for _, r := range a.engine.decider.Policy().Rules() {
-		state := "enforced"
-		switch {
-		case r.Shadow:
-			state = "shadow"
-		case len(r.Candidate) > 0:
-			state = "candidate"
-		}
 		numbers := make([]string, len(r.Limits))
 		for i, l := range r.Limits {
 			numbers[i] = "rate"
@@ -178,7 +168,19 @@ func (a *App) rulesInWords() wire.Rules {
 				numbers[i] = "max"
 			}
 		}
-		w.Rules = append(w.Rules, wire.RuleInWords{Rule: r.Name, State: state, Bans: r.Ban != nil, Numbers: numbers, Words: describe.Rule(r, a.engine.store.InRedis())})
+		w.Rules = append(w.Rules, wire.RuleInWords{Rule: r.Name, State: stateOf(r), Bans: r.Ban != nil, Numbers: numbers, Words: describe.Rule(r, a.engine.store.InRedis())})
 	}
 	return w
+}
+
+// stateOf returns whether a rule is enforced, and whether it has a candidate.
+func stateOf(r *policy.Rule) string {
+	switch {
+	case r.Shadow:
+		return "shadow"
+	case len(r.Candidate) > 0:
+		return "candidate"
+	default:
+		return "enforced"
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -21,11 +22,8 @@ import (
 
 // self is this server, as operators of other servers see it.
 func (a *App) self() peers.Server {
-	name, err := os.Hostname()
-	if err != nil {
-		name = "unknown" // the ID identifies it
-	}
-	return peers.Server{Name: name, Admin: a.URL("admin"), Version: a.o.Version, StartedMS: a.started.UnixMilli()}
+	name, _ := os.Hostname() // the ID identifies it without a name
+	return peers.Server{Name: cmp.Or(name, "unknown"), Admin: a.URL("admin"), Version: a.o.Version, StartedMS: a.started.UnixMilli()}
 }
 
 // The first words of questions between servers. The rest is the rule; empty for all rules.
@@ -47,10 +45,7 @@ func (a *App) answer(ctx context.Context, question string) []byte {
 	default:
 		return nil
 	}
-	text, err := json.Marshal(answer)
-	if err != nil {
-		return nil // it is plain data
-	}
+	text, _ := json.Marshal(answer) // after an error there is no text, and so no answer
 	return text
 }
 
@@ -124,10 +119,7 @@ func share(a *App) float64 {
 
 // rulesSum names the rules in force.
 func (a *App) rulesSum() string {
-	text, err := json.Marshal(a.rulesInWords().Rules)
-	if err != nil {
-		return "" // it is plain data
-	}
+	text, _ := json.Marshal(a.rulesInWords().Rules) // it is plain data
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
 }
@@ -139,17 +131,16 @@ func (a *App) sharedID(k *wire.DeniedKey) string {
 	if k.Key == nil { // its text was not kept
 		h.Write([]byte(a.peers.Self().ID + k.Digest))
 	}
-	text, err := json.Marshal(k.Key)
-	if err != nil {
-		return k.Digest // texts are always valid
-	}
-	h.Write(text)
+	fmt.Fprintf(h, "%q", k.Key)
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// allHistory returns what a rule did on all servers.
-func (a *App) allHistory(ctx context.Context, rule, span string) *wire.History {
+// history returns what a rule did on this server, or on all servers.
+func (a *App) history(ctx context.Context, rule, span string, all bool) *wire.History {
 	h := a.engine.decisions.HistoryOf(rule, span)
+	if !all {
+		return h
+	}
 	answers, _ := a.wait(ctx, span, rule)
 	for i := range answers {
 		var other wire.History

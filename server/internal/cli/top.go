@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluicehq/sluice/server/internal/wire"
@@ -47,14 +48,10 @@ func newTop() *cobra.Command {
 				t.view.rule = args[0]
 			}
 			out, isFile := cmd.OutOrStdout().(*os.File)
-			switch {
-			case asJSON:
-				return t.printJSON(cmd.Context(), cmd.OutOrStdout(), once)
-			case once || !isFile || !term.IsTerminal(int(out.Fd())) || !term.IsTerminal(int(os.Stdin.Fd())):
-				return t.print(cmd.Context(), cmd.OutOrStdout())
-			default:
-				return t.run(cmd.Context(), os.Stdin, out)
+			if asJSON || once || !isFile || !term.IsTerminal(int(out.Fd())) || !term.IsTerminal(int(os.Stdin.Fd())) {
+				return t.print(cmd.Context(), cmd.OutOrStdout(), asJSON, once || !asJSON)
 			}
+			return t.run(cmd.Context(), os.Stdin, out)
 		},
 	}
 	cmd.Flags().BoolVar(&t.alone, "this", false, "show only the server that is called, and not all servers of its Redis")
@@ -72,30 +69,18 @@ type top struct {
 	text   json.RawMessage // the last frame, as the server wrote it
 }
 
-// path returns where the frames of the view are.
-func (t *top) path() string {
+// fetch gets a frame, and what the view needs beside it.
+func (t *top) fetch(ctx context.Context) error {
 	q := url.Values{"servers": {"all"}, "rule": {t.view.rule}}
 	if t.alone {
 		q.Set("servers", "this")
 	}
-	return "/v1/live?" + q.Encode()
-}
-
-// fetch gets a frame, and what the view needs beside it.
-func (t *top) fetch(ctx context.Context) error {
-	if err := t.client.call(ctx, http.MethodGet, t.path(), nil, &t.text); err != nil {
+	if err := t.client.call(ctx, http.MethodGet, "/v1/live?"+q.Encode(), nil, &t.text); err != nil {
 		return err
 	}
 	var f wire.Live
 	if err := json.Unmarshal(t.text, &f); err != nil {
 		return t.client.strange()
-	}
-	if t.view.words == nil || t.view.words.Policy != f.Policy {
-		var w wire.Rules
-		if err := t.client.call(ctx, http.MethodGet, "/v1/rules", nil, &w); err != nil {
-			return err
-		}
-		t.view.words = &w
 	}
 	for _, k := range f.Keys {
 		t.reveal(ctx, k.Rule, k.Digest)
@@ -143,42 +128,42 @@ func (t *top) settle(ctx context.Context) error {
 	}
 }
 
-// print prints what happened within a second.
-func (t *top) print(ctx context.Context, out io.Writer) error {
-	if err := t.settle(ctx); err != nil {
-		return err
-	}
-	width := wide
-	if file, ok := out.(*os.File); ok {
-		if w, _, err := term.GetSize(int(file.Fd())); err == nil && w > 0 {
-			width = w
-		}
-	}
-	for _, l := range t.view.lines(width, 0) {
-		if _, err := fmt.Fprintln(out, l.text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// printJSON prints the answers of the server.
-func (t *top) printJSON(ctx context.Context, out io.Writer, once bool) error {
-	get := t.fetch
-	if once {
-		get = t.settle
+// print prints what happened within a second; or the answer of the server, once or each second.
+func (t *top) print(ctx context.Context, out io.Writer, asJSON, once bool) error {
+	get := t.settle
+	if !once {
+		get = t.fetch
 	}
 	for {
 		if err := get(ctx); err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(out, "%s\n", bytes.TrimSpace(t.text)); err != nil || once {
+		text := string(t.text)
+		if !asJSON {
+			text = t.view.page(out)
+		}
+		if _, err := fmt.Fprintln(out, strings.TrimSpace(text)); err != nil || once {
 			return err
 		}
 		if !pause(ctx, topEvery) {
 			return nil
 		}
 	}
+}
+
+// page returns all rules and keys as wide as the output.
+func (v *topView) page(out io.Writer) string {
+	width := wide
+	if file, ok := out.(*os.File); ok {
+		if w, _, err := term.GetSize(int(file.Fd())); err == nil && w > 0 {
+			width = w
+		}
+	}
+	var lines []string
+	for _, l := range v.lines(width, 0) {
+		lines = append(lines, l.text)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // pause waits, and reports whether the context goes on.
@@ -228,10 +213,11 @@ func (t *top) run(ctx context.Context, in, out *os.File) error {
 	}
 	keys := make(chan string)
 	go readKeys(in, keys) // it ends with the program, in a read of the terminal
-	ticks := time.NewTicker(topEvery / 4)
+	const looks = 4       // at the size of the terminal, for each frame
+	ticks := time.NewTicker(topEvery / looks)
 	defer ticks.Stop()
 	var shown string
-	for next := time.Now().Add(topEvery); ; {
+	for n := 1; ; n++ {
 		width, height, err := term.GetSize(int(out.Fd()))
 		if err != nil {
 			return fmt.Errorf("the terminal: %w", err)
@@ -249,13 +235,12 @@ func (t *top) run(ctx context.Context, in, out *os.File) error {
 			if !open || !t.view.press(key) {
 				return nil
 			}
-			next = time.Now()
+			n = 0
 		case <-ticks.C: // the size of the terminal may have changed
 		}
-		if time.Now().Before(next) {
+		if n%looks != 0 {
 			continue
 		}
-		next = time.Now().Add(topEvery)
 		t.view.trouble = ""
 		if err := t.fetch(ctx); err != nil && !errors.Is(err, context.Canceled) {
 			t.view.trouble = err.Error()

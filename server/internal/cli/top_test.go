@@ -21,10 +21,7 @@ var updateTop = flag.Bool("update-top", false, "write the screens of sluice top 
 
 // busy returns the view of a busy server, after so many frames.
 func busy(frames int) *topView {
-	v := &topView{server: "http://127.0.0.1:9090", words: &wire.Rules{Policy: 1}}
-	for name, state := range map[string]string{"login": "enforced", "per-user": "candidate", "search": "shadow", "export": "candidate"} {
-		v.words.Rules = append(v.words.Rules, wire.RuleInWords{Rule: name, State: state})
-	}
+	v := &topView{server: "http://127.0.0.1:9090"}
 	wait := int64(119_000)
 	for i := range int64(frames) {
 		n := uint64(i)
@@ -33,10 +30,10 @@ func busy(frames int) *topView {
 			AtMS: 1_000_000 + 1000*i, StartedMS: 100_000, Version: "v1.2.3", Notes: []string{"store: ok"}, Policy: 1,
 			Figures: []string{"allowed", "denied", "shadow_denied", "candidate_denied"},
 			Rules: []wire.LiveRule{
-				{Rule: "login", Totals: []uint64{10 * n, burst, 0, 0}, Pressure: 4.2},
-				{Rule: "per-user", Totals: []uint64{1000 * n, 3 * n, 0, n}, Pressure: 0.61, Compared: 5, Freed: 3},
-				{Rule: "search", Totals: []uint64{20 * n, 0, 5 * n, 0}, Pressure: 1.25},
-				{Rule: "export", Totals: []uint64{7 * n, 0, 0, 6 * n}, Pressure: 0.1, Units: 7000 * n},
+				{Rule: "login", State: "enforced", Totals: []uint64{10 * n, burst, 0, 0}, Pressure: 4.2},
+				{Rule: "per-user", State: "candidate", Totals: []uint64{1000 * n, 3 * n, 0, n}, Pressure: 0.61, Compared: 5, Freed: 3},
+				{Rule: "search", State: "shadow", Totals: []uint64{20 * n, 0, 5 * n, 0}, Pressure: 1.25},
+				{Rule: "export", State: "candidate", Totals: []uint64{7 * n, 0, 0, 6 * n}, Pressure: 0.1, Units: 7000 * n},
 				{Rule: "a-rule-whose-name-is-as-long-as-names-of-rules-can-be-or-so-it-seems"},
 				{Rule: noRule, Totals: []uint64{2 * n, 0, 0, 0}},
 			},
@@ -196,8 +193,6 @@ func TestTopRevealsKeysOnce(t *testing.T) {
 				f.Keys[i].Digest = fmt.Sprint("of second ", second)
 			}
 			_ = json.NewEncoder(w).Encode(f)
-		case "/v1/rules":
-			fmt.Fprint(w, `{"policy":1}`)
 		case "/ui/reveal":
 			reveals++
 			var q struct{ Rule, Digest string }

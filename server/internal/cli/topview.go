@@ -13,8 +13,7 @@ import (
 // topView is what top shows. It has no terminal and no clock.
 type topView struct {
 	server  string
-	frames  []topFrame // of the last minute, the latest last
-	words   *wire.Rules
+	frames  []topFrame        // of the last minute, the latest last
 	keys    map[string]string // the texts of keys that the server revealed, by keyID; empty for a key that it does not reveal
 	hidden  string            // why a key is not revealed
 	trouble string
@@ -39,7 +38,6 @@ type topFrame struct {
 type topRule struct {
 	wire.LiveRule
 
-	state                        string
 	demand, denied, units, would float64
 	total                        uint64    // denials
 	minute                       []float64 // denials of each second
@@ -185,15 +183,12 @@ func (v *topView) rules() (rules []topRule) {
 		}
 		denied := "denied " + l.Rule
 		r := topRule{
-			LiveRule: l, state: "-", demand: v.per("demand " + l.Rule), denied: v.per(denied), units: v.per("units " + l.Rule),
+			LiveRule: l, demand: v.per("demand " + l.Rule), denied: v.per(denied), units: v.per("units " + l.Rule),
 			would: v.per("shadow_denied "+l.Rule) + v.per("candidate_denied "+l.Rule), total: v.last().counts[denied],
 		}
 		for i := 1; i < len(v.frames); i++ {
 			from, to := v.frames[i-1].counts[denied], v.frames[i].counts[denied]
 			r.minute = append(r.minute, float64(max(to, from)-from))
-		}
-		if i := slices.IndexFunc(v.words.Rules, func(w wire.RuleInWords) bool { return w.Rule == l.Rule }); i >= 0 {
-			r.state = v.words.Rules[i].State
 		}
 		rules = append(rules, r)
 	}
@@ -317,7 +312,7 @@ func (v *topView) ruleLines(width int) []topLine {
 		if r.Compared > 0 {
 			freed = fmt.Sprintf("%d/%d", r.Freed, r.Compared)
 		}
-		lines = append(lines, line(style, title(r.Rule), r.state, rate(r.demand), rate(r.denied), part(r.denied, r.demand), pressure, rate(r.would), freed,
+		lines = append(lines, line(style, title(r.Rule), cmp.Or(r.State, "-"), rate(r.demand), rate(r.denied), part(r.denied, r.demand), pressure, rate(r.would), freed,
 			rate(r.units), sparkline(r.minute, min(60, spark))))
 	}
 	return lines

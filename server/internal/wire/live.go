@@ -72,6 +72,8 @@ const (
 // LiveRule has what a rule did since the server started.
 type LiveRule struct {
 	Rule string `json:"rule"`
+	// State is as in RuleInWords; left out if there is no such rule.
+	State string `json:"state,omitempty"`
 	// Totals are the numbers of the metrics, in the order of Figures.
 	Totals []uint64 `json:"totals"`
 	// Units are the units that its requests wanted, as far as the costs were known before the requests.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -45,14 +44,8 @@ type frame struct {
 
 	mu   sync.Mutex // held while the frame is made
 	at   time.Time
-	text []byte // as an event
+	text []byte // never changed, but replaced
 }
-
-// The beginning and the end of an event.
-const (
-	eventBegin = "data: "
-	eventEnd   = "\n\n"
-)
 
 // get returns a frame that is fresh. The rule is a known one, so the frames are bounded.
 func (f *frames) get(ctx context.Context, v view) ([]byte, error) {
@@ -79,7 +72,6 @@ func (f *frames) get(ctx context.Context, v view) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dashboard: %w", err)
 	}
-	text = slices.Concat([]byte(eventBegin), text, []byte(eventEnd)) // streams share it, so it does not change from here on
 	one.at, one.text = time.Now(), text
 	return text, nil
 }
@@ -97,7 +89,7 @@ func (d *Dashboard) live(w http.ResponseWriter, r *http.Request) *wire.Problem {
 	}
 	if !strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(text[len(eventBegin) : len(text)-1]) // the client may be gone
+		_, _ = fmt.Fprintf(w, "%s\n", text) // the client may be gone
 		return nil
 	}
 	select {
@@ -125,7 +117,7 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request, v view, text 
 		if err := to.SetWriteDeadline(time.Now().Add(unread)); err != nil {
 			return
 		}
-		if _, err := w.Write(text); err != nil {
+		if _, err := fmt.Fprintf(w, "data: %s\n\n", text); err != nil {
 			return
 		}
 		if err := to.Flush(); err != nil {

@@ -85,7 +85,7 @@ func addRules(l *wire.Live, p *Part) {
 		i, known := at[r.Rule]
 		if !known {
 			i = len(l.Rules)
-			l.Rules = append(l.Rules, wire.LiveRule{Rule: r.Rule, Totals: make([]uint64, len(l.Figures))})
+			l.Rules = append(l.Rules, wire.LiveRule{Rule: r.Rule, State: r.State, Totals: make([]uint64, len(l.Figures))})
 		}
 		l.Rules[i].Pressure += r.Pressure * p.Share
 		l.Rules[i].Units += r.Units

@@ -91,12 +91,12 @@ func (d *DeniedKeys) Observe(v *policy.Verdict) {
 	}
 	for i := range v.Results {
 		if m := &v.Results[i]; !m.Decision.Allowed && m.Listed == policy.NotListed {
-			t := trialOf(v.Results, i)
-			if candidate := m.Role == policy.RoleCandidate; !candidate || t.WouldDeny > 0 {
+			switch t := trialOf(v.Results, i); {
+			case m.Role != policy.RoleCandidate:
 				d.add(m, t)
-				if candidate {
-					d.Newly.add(m, t)
-				}
+			case t.WouldDeny > 0:
+				d.add(m, t)
+				d.Newly.add(m, t)
 			}
 		}
 	}
@@ -106,14 +106,10 @@ func (d *DeniedKeys) Observe(v *policy.Verdict) {
 func (d *DeniedKeys) add(m *policy.LimitResult, t Trial) {
 	now, candidate := d.now(), m.Role == policy.RoleCandidate && d.Newly != nil
 	r := (*d.rules.Load())[m.Rule.Name]
-	if candidate && r == nil {
-		return
-	}
-	if r == nil {
+	if r == nil && !candidate {
 		r = d.create(m.Rule.Name, now)
 	}
 	if r == nil {
-		d.uncounted.Add(1)
 		return
 	}
 	id := keyID{key: m.Request.Key}
@@ -159,7 +155,7 @@ func (r *denying) turn(now time.Time) {
 	}
 }
 
-// create returns the counters of a rule that has none yet; nil if too many other rules deny requests.
+// create returns the counters of a rule that has none yet; nil if too many other rules deny requests, which is counted.
 func (d *DeniedKeys) create(rule string, now time.Time) *denying {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -168,6 +164,7 @@ func (d *DeniedKeys) create(rule string, now time.Time) *denying {
 		return r
 	}
 	if len(rules) == mostDenying && !drop(rules, now.Add(-quiet)) {
+		d.uncounted.Add(1)
 		return nil
 	}
 	r := &denying{began: now, last: now, now: counters{most: d.most}, early: counters{most: d.most}}
@@ -178,18 +175,17 @@ func (d *DeniedKeys) create(rule string, now time.Time) *denying {
 
 // drop drops the counters of the rule whose last denial is the oldest, if it is older than a time.
 func drop(rules map[string]*denying, than time.Time) bool {
-	found := false
 	var oldest string
 	for name, r := range rules {
 		r.mu.Lock()
 		last := r.last
 		r.mu.Unlock()
 		if last.Before(than) {
-			oldest, than, found = name, last, true
+			oldest, than = name, last
 		}
 	}
 	delete(rules, oldest)
-	return found
+	return oldest != ""
 }
 
 // Uncounted returns how many denials were not counted, because too many rules denied requests at once.
@@ -273,15 +269,13 @@ func (r *denying) all(now time.Time) []DeniedKey {
 		keys = append(keys, k)
 	}
 	for _, c := range r.now.least {
-		k := c.DeniedKey
+		k, missed := c.DeniedKey, r.early.missed()
 		if e := r.early.byKey[keyID{k.Key, k.Digest}]; e != nil {
-			k.Denials, k.Error, k.First = k.Denials+e.Denials, k.Error+e.Error, e.First
+			k.Denials, k.Error, k.First, missed = k.Denials+e.Denials, k.Error+e.Error, e.First, 0
 			k.Trial = e.Trial
 			k.add(c.Trial)
-			add(k, 0)
-			continue
 		}
-		add(k, r.early.missed())
+		add(k, missed)
 	}
 	for _, c := range r.early.least {
 		if r.now.byKey[keyID{c.Key, c.Digest}] == nil {

@@ -41,10 +41,7 @@ type ring struct {
 
 // steps returns the steps of a span.
 func (r *ring) steps(s Span) [][telemetry.Figures]uint32 {
-	if s == Hour {
-		return r.hour[:]
-	}
-	return r.day[:]
+	return [...][][telemetry.Figures]uint32{Hour: r.hour[:], Day: r.day[:]}[s]
 }
 
 // add adds the requests of a time. A nil ring keeps nothing. Times only grow.

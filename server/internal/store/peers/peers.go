@@ -72,7 +72,7 @@ type Peers struct {
 
 	mu      sync.Mutex
 	queries map[string]*query // by question
-	strange bool              // a record is not of this version
+	strange sync.Once         // a record is not of this version
 }
 
 // New returns the other servers. Until Run runs, this server is not listed by them.
@@ -86,10 +86,7 @@ func (p *Peers) Self() Server { return p.o.Self }
 
 // Run makes the other servers list this one, and answers their questions, until the context ends.
 func (p *Peers) Run(ctx context.Context) {
-	text, err := json.Marshal(p.o.Self)
-	if err != nil {
-		return // it is plain data
-	}
+	text, _ := json.Marshal(p.o.Self) // it is plain data
 	self := redisstore.Record{Name: p.o.Self.ID, Text: string(text), For: listed}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -170,10 +167,7 @@ func (p *Peers) list(ctx context.Context) (servers []Answer, more bool, err erro
 
 // complain logs once that a record is not used.
 func (p *Peers) complain(why string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.strange {
-		p.strange = true
+	p.strange.Do(func() {
 		p.o.Logger.Error("a record of the store about another server is not used; later ones are not logged", "error", why)
-	}
+	})
 }
