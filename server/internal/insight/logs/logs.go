@@ -277,7 +277,7 @@ func (r *Reader) give(e *entry, rs *Records) {
 func (r *Reader) step() {
 	s, rec := r.current, &r.scratch
 	for {
-		start, n, ok := s.next()
+		line, start, ok := s.next()
 		if !ok {
 			r.read += s.read
 			if s.chunk != nil {
@@ -287,7 +287,7 @@ func (r *Reader) step() {
 			r.err = errors.Join(s.err, s.close(), r.turn())
 			return
 		}
-		line, why := s.chunk.line(start, n), tooLong
+		why := tooLong
 		if !s.cut {
 			rec.Duration = -1
 			why = s.parser.when(line, rec)
@@ -306,7 +306,7 @@ func (r *Reader) step() {
 			r.stats.Skipped++
 		} else {
 			s.chunk.users++
-			if r.order.push(entry{at: rec.At, chunk: s.chunk.index, file: s.index, start: start, size: n, line: s.line}) {
+			if r.order.push(entry{at: rec.At, chunk: s.chunk.index, file: s.index, start: start, size: uint32(len(line)), line: s.line}) {
 				r.stats.Late++
 			}
 		}

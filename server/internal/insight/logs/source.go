@@ -38,7 +38,7 @@ type source struct {
 
 	chunks *chunks
 	chunk  *chunk
-	at     uint32 // where the next line begins in the chunk
+	text   string // complete lines of the chunk that were not given
 	end    uint32 // where complete lines end
 	filled uint32 // how much of the chunk is read
 	cut    bool   // the chunk has only the beginning of a line that is too long
@@ -144,24 +144,15 @@ func (s *source) close() error {
 	return f.Close()
 }
 
-// next returns where the next line is in the chunk, without its end. At the end, and after an error, it returns false.
-func (s *source) next() (start, n uint32, ok bool) {
-	if s.at == s.end && !s.fill() {
-		return 0, 0, false
+// next returns the next line, without its end, and where it is in the chunk. At the end, and after an error, it returns false.
+func (s *source) next() (line string, start uint32, ok bool) {
+	if s.text == "" && !s.fill() {
+		return "", 0, false
 	}
 	s.line++
-	start = s.at
-	text := s.chunk.buffer[start:s.end]
-	if i := bytes.IndexByte(text, '\n'); i >= 0 {
-		text = text[:i]
-		s.at++
-	}
-	n = uint32(len(text))
-	s.at += n
-	if n > 0 && text[n-1] == '\r' {
-		n--
-	}
-	return start, n, true
+	start = s.end - uint32(len(s.text))
+	line, s.text, _ = strings.Cut(s.text, "\n")
+	return strings.TrimSuffix(line, "\r"), start, true
 }
 
 // fill reads complete lines, or the beginning of one that is too long. It returns false at the end, and after an error.
@@ -174,7 +165,7 @@ func (s *source) fill() bool {
 		n = copy(c.buffer, s.chunk.buffer[s.end:s.filled])
 		s.chunks.release(s.chunk)
 	}
-	s.chunk, s.at = c, 0
+	s.chunk = c
 	m, err := io.ReadFull(s.in, c.buffer[n:])
 	s.filled = uint32(n + m)
 	s.end = uint32(bytes.LastIndexByte(c.buffer[:s.filled], '\n') + 1)
@@ -190,5 +181,6 @@ func (s *source) fill() bool {
 			s.err = fmt.Errorf("logs: %s: %w", s.name, err)
 		}
 	}
+	s.text = c.line(0, s.end)
 	return s.end > 0
 }
