@@ -89,5 +89,8 @@ func (o *order) pop() *entry {
 
 // compare compares times. Requests with the same time keep the order of their lines.
 func (e entry) compare(f entry) int {
-	return cmp.Or(cmp.Compare(e.at, f.at), cmp.Compare(e.file, f.file), cmp.Compare(e.line, f.line))
+	if e.at != f.at {
+		return cmp.Compare(e.at, f.at)
+	}
+	return cmp.Or(cmp.Compare(e.file, f.file), cmp.Compare(e.line, f.line))
 }
