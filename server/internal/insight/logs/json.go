@@ -27,8 +27,8 @@ func (m members) add(path string, fields []field) {
 	}
 	m[path] = fields
 	for i, c := range path {
-		if c == '.' {
-			m[path[:i]] = m[path[:i]]
+		if _, found := m[path[:i]]; c == '.' && !found {
+			m[path[:i]] = nil
 		}
 	}
 }

@@ -171,13 +171,13 @@ func (s *source) fill() bool {
 	s.end = uint32(bytes.LastIndexByte(c.buffer[:s.filled], '\n') + 1)
 	if s.cut = s.end == 0 && err == nil; s.cut {
 		s.filled, s.end = 1024, 1024
-		for err = bufio.ErrBufferFull; err == bufio.ErrBufferFull; {
+		for err = bufio.ErrBufferFull; errors.Is(err, bufio.ErrBufferFull); {
 			_, err = s.in.ReadSlice('\n')
 		}
 	}
 	if err != nil {
 		s.in, s.end = nil, s.filled // the last line may have no end
-		if err != io.EOF && err != io.ErrUnexpectedEOF {
+		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			s.err = fmt.Errorf("logs: %s: %w", s.name, err)
 		}
 	}
