@@ -99,7 +99,7 @@ func (a *API) changeOverrides(remove bool) func(http.ResponseWriter, *http.Reque
 				return p
 			}
 			o.By, o.At = printed(r.Header.Get("Sluice-Operator"), 128), now
-			answers[i] = wire.OverrideChanged{Rule: o.Rule, Key: key, Until: o.Until, Kept: a.o.Overrides.KeptIn()}
+			answers[i] = wire.OverrideChanged{Rule: o.Rule, Key: listOf(a.o.Decider.Policy().KeyValues(o.Rule, o.Key)), Until: o.Until, Kept: a.o.Overrides.KeptIn()}
 			records[i] = Change{Action: "override", Status: http.StatusOK, Terms: o.Terms, Note: o.Note}
 			if a.of(&records[i], o.Rule, key); !o.Until.IsZero() {
 				records[i].For = o.Until.Sub(now)
