@@ -167,22 +167,15 @@ func newEngine(p *Policy, o policy.Options, l *logs.Layout, assumed []Assumption
 
 // usesPressure reports whether a match depends on the pressure on a rule.
 func usesPressure(m *policy.Match) bool {
-	if m.Pressure > 0 {
-		return true
-	}
-	for _, condition := range m.If {
-		if s, ok := condition.(interface{ Uses() (bool, []string) }); ok {
-			if _, rules := s.Uses(); len(rules) > 0 {
-				return true
-			}
+	reads := func(condition policy.Matcher) bool {
+		uses, ok := condition.(interface{ Uses() (bool, []string) })
+		if !ok {
+			return false
 		}
+		_, rules := uses.Uses()
+		return len(rules) > 0
 	}
-	for i := range m.Unless {
-		if usesPressure(&m.Unless[i]) {
-			return true
-		}
-	}
-	return false
+	return m.Pressure > 0 || slices.ContainsFunc(m.If, reads) || slices.ContainsFunc(m.Unless, func(u policy.Match) bool { return usesPressure(&u) })
 }
 
 // limitKey is a limit and a key, where requests wait for leases.

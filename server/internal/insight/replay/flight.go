@@ -80,7 +80,7 @@ func longest(r *policy.LimitResult) time.Duration {
 func (e *engine) admit(r *policy.LimitResult, n int) bool {
 	all, own := queueKey{rule: r.Rule.Name}, queueKey{rule: r.Rule.Name, key: r.Request.Key, one: true}
 	perKey := r.Rule.MaxWaitingPerKey
-	if !ofSeveral(r.Rule) {
+	if !slices.ContainsFunc(r.Rule.Key, func(p policy.Part) bool { return p.Source != source.Constant }) { // all have one key
 		perKey = r.Rule.MaxWaiting
 	}
 	if n >= 0 && (e.waiting[all] >= r.Rule.MaxWaiting || e.waiting[own] >= perKey) {
@@ -92,16 +92,6 @@ func (e *engine) admit(r *policy.LimitResult, n int) bool {
 		}
 	}
 	return true
-}
-
-// ofSeveral reports whether requests of a rule can have different keys.
-func ofSeveral(r *policy.Rule) bool {
-	for i := range r.Key {
-		if r.Key[i].Source != source.Constant {
-			return true
-		}
-	}
-	return false
 }
 
 // begin waits for the next lease, or begins to handle the request. It returns what is known of its outcome.
