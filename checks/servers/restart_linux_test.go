@@ -61,7 +61,7 @@ func (c *callers) ended() bool {
 	select {
 	case <-c.stop:
 		return true
-	case <-time.After(2 * time.Millisecond):
+	case <-time.After(5 * time.Millisecond):
 		return false
 	}
 }
