@@ -35,7 +35,7 @@ func TestOverridesOnACluster(t *testing.T) {
 // aheadInSlots decides random requests on a cluster and in memory, and returns how many an allowance paid for.
 func aheadInSlots(t *rapid.T, client redisstore.Client, prefix string) (paid int) {
 	now := time.Date(2030, time.January, 1, 12, 0, 0, 0, time.UTC)
-	clock := func() int64 { return now.UnixMicro() }
+	clock := func() int64 { return now.UnixMicro() } //nolint:gocritic // now changes
 	local, err := memory.New(memory.Options{Clock: clock})
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ import (
 // of them was late, for an answer passes the scheduler as often: the caller starts, the
 // call of the store starts, its deadline's timer fires, the caller wakes. On an idle machine that is
 // a few milliseconds. Whether the times would hold without is logged. `make nightly` sets SLUICE_STRICT, for a machine that
-// does nothing else, and then nothing is added.
+// does nothing else, and then nothing is added. It tries up to three times, because a virtual machine does not know what else its host does.
 const (
 	answerWithin  = loadDeadline + 10*time.Millisecond // 99.9 of 100 answers
 	openWithin    = 100 * time.Millisecond             // or openCalls calls

@@ -35,9 +35,11 @@ func run(m *testing.M, after []func()) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	for _, f := range after {
-		defer f()
-	}
+	defer func() {
+		for _, f := range after {
+			f()
+		}
+	}()
 	return m.Run()
 }
 
