@@ -51,8 +51,8 @@ func TestBoundsAbandonedRequests(t *testing.T) {
 				ended.Add(1)
 			})
 			abandoned := NewAbandoned(AbandonedOptions{Most: 2, Wait: wait})
-			t.Cleanup(abandoned.Close) // or the service would wait for requests that stay
 			f := depending(t, s.URL, abandoned)
+			t.Cleanup(abandoned.Close) // or the proxy and the service would wait for requests that stay
 			var clients []*wire
 			for range 5 {
 				c := dial(t, f.URL)
