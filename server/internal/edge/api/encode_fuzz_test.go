@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/memory"
@@ -132,7 +133,7 @@ func FuzzBatches(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body string) {
 		alone, text := peek(body)
-		if !json.Valid([]byte(body)) {
+		if !json.Valid([]byte(body)) || !utf8.ValidString(body) {
 			if alone == http.StatusOK {
 				t.Fatalf("%q is answered %s", body, text)
 			}

@@ -158,8 +158,11 @@ func Open(o Options) (*Reader, error) {
 	if o.Reorder == 0 {
 		o.Reorder = 2 * time.Minute
 	}
-	r := &Reader{options: o, since: o.Since.UnixMicro(), until: math.MaxInt64, stats: Stats{FirstBads: []BadLine{}}}
+	r := &Reader{options: o, since: math.MinInt64, until: math.MaxInt64, stats: Stats{FirstBads: []BadLine{}}}
 	r.order = order{span: int64(o.Reorder / time.Second), left: math.MinInt64, until: math.MinInt64}
+	if !o.Since.IsZero() {
+		r.since = o.Since.UnixMicro()
+	}
 	if !o.Until.IsZero() {
 		r.until = o.Until.UnixMicro()
 	}
