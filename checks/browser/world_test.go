@@ -167,7 +167,7 @@ const (
 	dark  = "dark"
 )
 
-// open opens a page, for a reader with a screen of a size in pixels.
+// open opens a page on a screen of this many pixels.
 func open(t *testing.T, url string, width, height int64, colors string) *tab {
 	t.Helper()
 	browser, err := theBrowser()

@@ -165,6 +165,38 @@ func TestTableChangesUnderReaders(t *testing.T) {
 	readers.Wait()
 }
 
+// A recent answer is for its key only, also if the hash of another key is equal in all that is compared.
+func TestRecentAnswersAreOfTheirKey(t *testing.T) {
+	for what, change := range map[string]func(*answer[int]){
+		"nothing":  func(*answer[int]) {},
+		"text":     func(a *answer[int]) { a.text[0]++ },
+		"length":   func(a *answer[int]) { a.length-- },
+		"parts":    func(a *answer[int]) { a.parts++ },
+		"hash":     func(a *answer[int]) { a.hash++ },
+		"version":  func(a *answer[int]) { a.version-- },
+		"no value": func(a *answer[int]) { a.found = false },
+	} {
+		var table Table[int]
+		table.Reserve(large * groupSize)
+		table.Set(NewID(sluice.StringKey("acme")), 1, 0)
+		var recent Recent[int]
+		for recent.answers == nil {
+			often(&table, Text("acme"), &recent)
+		}
+		for i := range recent.answers {
+			if a := &recent.answers[i]; a.length > 0 {
+				a.value = 2 // another key's
+				change(a)
+			}
+		}
+		own := what == "nothing" || what == "no value"
+		v, found := often(&table, Text("acme"), &recent)
+		if used := v == 2; used != own || found != (what != "no value") {
+			t.Errorf("an answer that differs in %s: %d, %v, want that it is used: %v", what, v, found, own)
+		}
+	}
+}
+
 // Many keys take at most 100 bytes each, whatever their number is, also after each of them has changed several times.
 func TestTableIsCompact(t *testing.T) {
 	for _, form := range []string{"tenant-%08d", "0b5b7a3e-9d4e-4a54-8d7a-%012d"} { // the second has the form of a UUID

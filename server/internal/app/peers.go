@@ -45,7 +45,7 @@ func (a *App) answer(ctx context.Context, question string) []byte {
 	default:
 		return nil
 	}
-	text, _ := json.Marshal(answer) // after an error there is no text, and so no answer
+	text, _ := json.Marshal(answer) // nil after an error: the other server gets none then
 	return text
 }
 

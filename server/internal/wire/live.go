@@ -72,7 +72,7 @@ const (
 // LiveRule has what a rule did since the server started.
 type LiveRule struct {
 	Rule string `json:"rule"`
-	// State is as in RuleInWords; left out if there is no such rule.
+	// State is the State of RuleInWords. It is empty if the policy has no such rule.
 	State string `json:"state,omitempty"`
 	// Totals are the numbers of the metrics, in the order of Figures.
 	Totals []uint64 `json:"totals"`
