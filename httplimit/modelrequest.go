@@ -206,6 +206,10 @@ func (k *modelRead) read(r *http.Request, b *modelBody) {
 			return
 		}
 	}
+	if !isUTF8(r.Header["Content-Type"]) {
+		k.err = badBody("is not said to be in UTF-8, so the service may read other text in it", "send JSON in UTF-8, with charset=utf-8 or without a charset")
+		return
+	}
 	size := r.ContentLength
 	if size < 0 {
 		size = k.most
@@ -224,6 +228,21 @@ func (k *modelRead) read(r *http.Request, b *modelBody) {
 		return
 	}
 	k.readBody(at, b.ahead)
+}
+
+// isUTF8 reports whether the lines of Content-Type say that a body is in UTF-8, or do not name a character set. In UTF-7, letters
+// can be a quote.
+func isUTF8(lines []string) bool {
+	for _, line := range lines {
+		for _, rest := range strings.Split(strings.ToLower(line), "charset")[1:] {
+			rest, named := strings.CutPrefix(strings.TrimLeft(rest, " \t"), "=")
+			name, _, _ := strings.Cut(strings.Trim(rest, " \t"), ";")
+			if name = strings.Trim(name, " \t\""); !named || name != "utf-8" && name != "utf8" && name != "us-ascii" {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // readBody reads a whole body. In a format that is not known, its model is read as in most formats, and the answer is not.

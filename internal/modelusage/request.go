@@ -28,7 +28,8 @@ const defaultCompletion = 16
 // a member that decides has a value of a wrong type, or it is ambiguous (errors.Is ErrAmbiguous). A member that is null
 // is a member that is missing. ReadRequest reads nothing from the body if the format is Unknown.
 //
-// MaxOutput takes the larger limit if a request has both max_tokens and max_completion_tokens. Embeddings have no output,
+// MaxOutput takes the larger limit if a request has both max_tokens and max_completion_tokens. A limit of 0 is a limit that is
+// missing, because services leave out a 0. Embeddings have no output,
 // so MaxOutput is 0. ReadRequest does not keep the body. It may be called from several goroutines.
 func ReadRequest(f Format, path string, body []byte) (Request, error) {
 	r := Request{Model: ModelOfPath(path), MaxOutput: -1}
@@ -41,6 +42,7 @@ func ReadRequest(f Format, path string, body []byte) (Request, error) {
 	}
 	var model string
 	var prompt span
+	var background bool
 	other, choices, best := int64(-1), int64(1), int64(1)
 	limit, fields := "max_tokens", append(make([]field, 0, 8), field{name: "model", to: &model}, field{name: "stream", to: &r.Stream})
 	switch f {
@@ -50,7 +52,7 @@ func ReadRequest(f Format, path string, body []byte) (Request, error) {
 			field{name: "prompt", to: &prompt}, field{name: "stream_options", inside: []field{{name: "include_usage", to: &r.IncludesUsage}}},
 		)
 	case OpenAIResponses:
-		limit = "max_output_tokens"
+		limit, fields = "max_output_tokens", append(fields, field{name: "background", to: &background})
 	case OpenAIEmbeddings:
 		limit, fields = "", fields[:1]
 		r.MaxOutput = 0
@@ -69,7 +71,12 @@ func ReadRequest(f Format, path string, body []byte) (Request, error) {
 		return Request{MaxOutput: -1}, err
 	}
 	r.Model = cmp.Or(r.Model, model)
-	r.MaxOutput, choices = max(r.MaxOutput, other), max(1, choices, best)
+	if r.MaxOutput, choices = max(r.MaxOutput, other), max(1, choices, best); r.MaxOutput == 0 && f != OpenAIEmbeddings {
+		r.MaxOutput = -1
+	}
+	if background && r.MaxOutput < 0 {
+		return Request{MaxOutput: -1}, errors.New(`modelusage: member "background" is true, so its answer comes before its usage is known; give max_output_tokens too`)
+	}
 	if f == OpenAICompletions {
 		choices = times(choices, countPrompts(body, prompt))
 		if r.MaxOutput < 0 {

@@ -158,6 +158,16 @@ var ofRequests = []mutation{
 		"httplimit TestModelRequests",
 	},
 	{
+		"a body in another character set is refused", "httplimit/modelrequest.go",
+		"	if !isUTF8(r.Header[\"Content-Type\"]) {", "	if false {",
+		"httplimit TestModelRequests",
+	},
+	{
+		"a usage that comes after the answer needs a bound", "internal/modelusage/request.go",
+		"	if background && r.MaxOutput < 0 {", "	if false {",
+		"internal/modelusage TestReadRequestRefuses",
+	},
+	{
 		"bodies that rules have read ahead are bounded", "httplimit/modelrequest.go",
 		"		return false\n	}\n	r.room.Take(peer, int(n))", "	}\n	r.room.Take(peer, int(n))",
 		"httplimit TestBodiesReadAheadAreBounded",
