@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"log"
 	"os"
 	"testing"
 
@@ -9,5 +10,8 @@ import (
 
 func TestMain(m *testing.M) {
 	redistest.Parallel(6) // tests mostly wait for servers
+	if err := redistest.ReserveFiles(); err != nil {
+		log.Fatal(err)
+	}
 	os.Exit(m.Run())
 }
