@@ -27,7 +27,7 @@ func Main() int {
 	defer stop()
 	// The first signal drains, and a later one ends the program at once.
 	context.AfterFunc(ctx, func() { time.AfterFunc(signalGrace, stop) })
-	if err := newRoot().ExecuteContext(ctx); err != nil {
+	if err := Root().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, describeError(err))
 		return 1
 	}
@@ -45,7 +45,8 @@ func describeError(err error) string {
 	return "sluice: " + text
 }
 
-func newRoot() *cobra.Command {
+// Root returns a new command sluice with its subcommands.
+func Root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "sluice",
 		Short: "Limit rates exactly",

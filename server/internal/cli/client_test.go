@@ -41,7 +41,7 @@ func TestCommandsHaveCertificates(t *testing.T) {
 		{[]string{"--key", key}, "give both or none"},
 		{[]string{"--cert", key, "--key", cert}, "give the PEM files of a certificate and its key"},
 	} {
-		root := newRoot()
+		root := Root()
 		root.SetArgs(append([]string{"keys", "--server", s.URL, "--ca", cert}, c.args...))
 		root.SetOut(&strings.Builder{})
 		err := root.ExecuteContext(t.Context())

@@ -32,7 +32,7 @@ func TestDocumentedExplanations(t *testing.T) {
 	run := func(args ...string) string {
 		t.Helper()
 		var out bytes.Buffer
-		root := newRoot()
+		root := Root()
 		root.SetArgs(args)
 		root.SetOut(&out)
 		if err := root.ExecuteContext(t.Context()); err != nil {
@@ -89,7 +89,7 @@ func TestEnvoyPage(t *testing.T) {
 	run := func(args ...string) string {
 		t.Helper()
 		var out bytes.Buffer
-		root := newRoot()
+		root := Root()
 		root.SetArgs(args)
 		root.SetOut(&out)
 		root.SetErr(&bytes.Buffer{})

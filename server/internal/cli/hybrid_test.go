@@ -16,7 +16,7 @@ func hybridAnswers(t *testing.T, answer string, args ...string) (out, problems, 
 	}))
 	defer srv.Close()
 	var printed, failed bytes.Buffer
-	root := newRoot()
+	root := Root()
 	root.SetArgs(append([]string{"hybrid", "--server", srv.URL}, args...))
 	root.SetOut(&printed)
 	root.SetErr(&failed)

@@ -49,7 +49,7 @@ func TestImportsFitIntoCalls(t *testing.T) {
 		}
 		calls, keys = nil, nil
 		var out strings.Builder
-		root := newRoot()
+		root := Root()
 		root.SetArgs([]string{"override", "import", "tenants", file, "--server", s.URL})
 		root.SetOut(&out)
 		err := root.ExecuteContext(t.Context())
@@ -89,7 +89,7 @@ func TestKeysOutsideUTF8AreErrors(t *testing.T) {
 	} {
 		called := false
 		s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called = true }))
-		root := newRoot()
+		root := Root()
 		root.SetArgs(append(args, "--server", s.URL))
 		root.SetOut(io.Discard)
 		err := root.ExecuteContext(t.Context())
@@ -106,7 +106,7 @@ func TestExportsRefuseKeysThatTablesChange(t *testing.T) {
 		fmt.Fprint(w, `{"overrides": [{"rule": "tenants", "key": ["a\r\nb"], "limit": {"rate": "5/m"}}]}`)
 	}))
 	defer s.Close()
-	root := newRoot()
+	root := Root()
 	root.SetArgs([]string{"override", "export", "tenants", "--server", s.URL})
 	root.SetOut(io.Discard)
 	if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), `the key "a\r\nb" has a line break`) {

@@ -125,7 +125,7 @@ func (s *settings) options(f *config.File) app.Options {
 			overridden["listen."+name+".address"] = "--listen-" + name
 		}
 	}
-	return app.Options{File: f, Version: versionName(), ReadTokens: s.tokens, TokenFiles: s.tokenFiles(f), Overridden: overridden}
+	return app.Options{File: f, Version: Version(), ReadTokens: s.tokens, TokenFiles: s.tokenFiles(f), Overridden: overridden}
 }
 
 // checkWrites returns an error if the server would write a file that it also uses for something else.

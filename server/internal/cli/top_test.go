@@ -174,7 +174,7 @@ func TestKeysAreWatched(t *testing.T) {
 	t.Cleanup(s.Close)
 	ctx, interrupt := context.WithCancel(t.Context())
 	out := &lists{after: 2, then: interrupt}
-	root := newRoot()
+	root := Root()
 	root.SetArgs([]string{"keys", "--watch", "--server", s.URL})
 	root.SetOut(out)
 	if err := root.ExecuteContext(ctx); err != nil || strings.Count(out.text.String(), "7±2") != 2 {

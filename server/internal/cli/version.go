@@ -24,8 +24,8 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// versionName returns the release, or the version in the build information.
-func versionName() string {
+// Version returns the release, or the version in the build information.
+func Version() string {
 	if version != "" {
 		return version
 	}
@@ -52,7 +52,7 @@ func versionLine() string {
 			}
 		}
 	}
-	line := "sluice " + versionName()
+	line := "sluice " + Version()
 	if revision != "" {
 		line += " " + revision[:min(12, len(revision))] + changed
 	}
