@@ -85,13 +85,9 @@ type pacedResponse struct {
 func newPacedResponse(ctx context.Context, w http.ResponseWriter, down, up []bandwidth.Flow) (*pacedResponse, http.ResponseWriter) {
 	p := &pacedResponse{ResponseWriter: w, ctx: ctx, control: http.NewResponseController(w), down: down, up: up}
 	p.response = bandwidth.NewWriter(ctx, (*pacedSink)(p), down...)
-	var rf io.ReaderFrom
-	if _, ok := w.(io.ReaderFrom); ok {
-		rf = pacedReaderFrom{p}
-	}
 	flush, _ := w.(http.Flusher)
 	push, _ := w.(http.Pusher)
-	return p, expose(p, w, flush, pacedControl{p}, rf, push)
+	return p, expose(p, w, flush, pacedControl{p}, push)
 }
 
 func (p *pacedResponse) close() {
@@ -112,12 +108,13 @@ func (p *pacedResponse) Write(piece []byte) (int, error) {
 // WriteString is for io.WriteString.
 func (p *pacedResponse) WriteString(s string) (int, error) { return p.Write([]byte(s)) }
 
-// pacedReaderFrom lets the kernel send files.
-type pacedReaderFrom struct{ p *pacedResponse }
-
-func (f pacedReaderFrom) ReadFrom(src io.Reader) (int64, error) {
-	f.p.rest()
-	return f.p.response.ReadFrom(src)
+// ReadFrom lets the kernel send files, if the inner writer can.
+func (p *pacedResponse) ReadFrom(src io.Reader) (int64, error) {
+	if _, ok := p.ResponseWriter.(io.ReaderFrom); !ok {
+		return io.Copy(struct{ io.Writer }{p}, src)
+	}
+	p.rest()
+	return p.response.ReadFrom(src)
 }
 
 // rest begins a time in which nothing is written to the client.

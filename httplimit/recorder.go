@@ -12,7 +12,7 @@ import (
 )
 
 // recorder records the status of a response, and how many bytes its body has. The writer that
-// newRecorder returns has the same optional methods as the ResponseWriter.
+// newRecorder returns has the optional methods of the ResponseWriter.
 type recorder struct {
 	http.ResponseWriter
 	ctx      context.Context //nolint:containedctx // of the request, which ends when the client leaves
@@ -125,6 +125,18 @@ func (w *recorder) WriteString(s string) (int, error) {
 	return n, err
 }
 
+// ReadFrom lets the kernel send files, if the inner writer can.
+func (w *recorder) ReadFrom(src io.Reader) (int64, error) {
+	inner, ok := w.ResponseWriter.(io.ReaderFrom)
+	if !ok || w.model != nil {
+		return io.Copy(struct{ io.Writer }{w}, src)
+	}
+	w.begin(http.StatusOK)
+	n, err := inner.ReadFrom(src)
+	w.wrote(n, err)
+	return n, err
+}
+
 // FlushError sends what is written so far.
 func (w *recorder) FlushError() error {
 	w.begin(http.StatusOK)
@@ -133,10 +145,9 @@ func (w *recorder) FlushError() error {
 
 // The parts of a ResponseWriter that handlers test for by a type assertion.
 type (
-	flusher    struct{ w *recorder }
-	hijacker   struct{ w *recorder }
-	readerFrom struct{ w *recorder }
-	pusher     struct{ w *recorder }
+	flusher  struct{ w *recorder }
+	hijacker struct{ w *recorder }
+	pusher   struct{ w *recorder }
 )
 
 func (f flusher) Flush() {
@@ -153,44 +164,33 @@ func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, buf, err
 }
 
-func (f readerFrom) ReadFrom(src io.Reader) (int64, error) {
-	if f.w.model != nil {
-		return io.Copy(struct{ io.Writer }{f.w}, src)
-	}
-	f.w.begin(http.StatusOK)
-	n, err := f.w.ResponseWriter.(io.ReaderFrom).ReadFrom(src)
-	f.w.wrote(n, err)
-	return n, err
-}
-
 func (p pusher) Push(target string, o *http.PushOptions) error {
 	return p.w.ResponseWriter.(http.Pusher).Push(target, o)
 }
 
-// newRecorder wraps a ResponseWriter. The writer is a Flusher, Hijacker,
-// ReaderFrom or Pusher only if the ResponseWriter is.
+// newRecorder wraps a ResponseWriter. The writer is a Flusher, Hijacker or Pusher only if the ResponseWriter is.
 func newRecorder(ctx context.Context, w http.ResponseWriter, reported *Pending) (*recorder, http.ResponseWriter) {
 	r := &recorder{ResponseWriter: w, ctx: ctx, reported: reported}
-	return r, expose(r, w, flusher{r}, hijacker{r}, readerFrom{r}, pusher{r})
+	return r, expose(r, w, flusher{r}, hijacker{r}, pusher{r})
 }
 
 // shell is a ResponseWriter around another one, which http.ResponseController finds.
 type shell interface {
 	http.ResponseWriter
 	io.StringWriter
+	io.ReaderFrom
 	// FlushError is for http.ResponseController. With Flush only, it would report every flush as a
 	// success.
 	FlushError() error
 	Unwrap() http.ResponseWriter
 }
 
-// expose returns w as a ResponseWriter. The result is a Flusher, Hijacker, ReaderFrom or Pusher only if
-// the inner writer is: handlers test for these by a type assertion.
-func expose(w shell, inside http.ResponseWriter, f http.Flusher, h http.Hijacker, rf io.ReaderFrom, p http.Pusher) http.ResponseWriter {
+// expose returns w as a ResponseWriter. The result is a Flusher, Hijacker or Pusher only if the inner writer
+// is: handlers test for these by a type assertion, and none of them has a substitute.
+func expose(w shell, inside http.ResponseWriter, f http.Flusher, h http.Hijacker, p http.Pusher) http.ResponseWriter {
 	const (
 		canFlush = 1 << iota
 		canHijack
-		canReadFrom
 		canPush
 	)
 	can := 0
@@ -199,9 +199,6 @@ func expose(w shell, inside http.ResponseWriter, f http.Flusher, h http.Hijacker
 	}
 	if _, ok := inside.(http.Hijacker); ok {
 		can |= canHijack
-	}
-	if _, ok := inside.(io.ReaderFrom); ok {
-		can |= canReadFrom
 	}
 	if _, ok := inside.(http.Pusher); ok {
 		can |= canPush
@@ -223,30 +220,6 @@ func expose(w shell, inside http.ResponseWriter, f http.Flusher, h http.Hijacker
 			http.Flusher
 			http.Hijacker
 		}{w, f, h}
-	case canReadFrom:
-		return struct {
-			shell
-			io.ReaderFrom
-		}{w, rf}
-	case canFlush | canReadFrom:
-		return struct {
-			shell
-			http.Flusher
-			io.ReaderFrom
-		}{w, f, rf}
-	case canHijack | canReadFrom:
-		return struct {
-			shell
-			http.Hijacker
-			io.ReaderFrom
-		}{w, h, rf}
-	case canFlush | canHijack | canReadFrom:
-		return struct {
-			shell
-			http.Flusher
-			http.Hijacker
-			io.ReaderFrom
-		}{w, f, h, rf}
 	case canPush:
 		return struct {
 			shell
@@ -271,34 +244,6 @@ func expose(w shell, inside http.ResponseWriter, f http.Flusher, h http.Hijacker
 			http.Hijacker
 			http.Pusher
 		}{w, f, h, p}
-	case canReadFrom | canPush:
-		return struct {
-			shell
-			io.ReaderFrom
-			http.Pusher
-		}{w, rf, p}
-	case canFlush | canReadFrom | canPush:
-		return struct {
-			shell
-			http.Flusher
-			io.ReaderFrom
-			http.Pusher
-		}{w, f, rf, p}
-	case canHijack | canReadFrom | canPush:
-		return struct {
-			shell
-			http.Hijacker
-			io.ReaderFrom
-			http.Pusher
-		}{w, h, rf, p}
-	case canFlush | canHijack | canReadFrom | canPush:
-		return struct {
-			shell
-			http.Flusher
-			http.Hijacker
-			io.ReaderFrom
-			http.Pusher
-		}{w, f, h, rf, p}
 	default:
 		return w
 	}
