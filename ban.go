@@ -10,7 +10,7 @@ import (
 )
 
 // Ban says when and for how long a key that exceeds its limit is refused outright. The zero
-// Ban bans nobody by itself, but enforces bans made by hand: see Banner.
+// Ban bans nobody by itself, but enforces bans made by hand: see Banner. It is a value, safe for concurrent use.
 type Ban struct {
 	// After is how many denials in the time Within lead to a ban, 1 to 100,000,000. If it is zero,
 	// and nothing else is set, only bans made by hand are enforced.
@@ -29,6 +29,16 @@ type Ban struct {
 	// Prolong restarts the ban with each attempt of the banned key. Bans made by hand are
 	// never prolonged.
 	Prolong bool
+
+	uncounted bool
+}
+
+// Uncounted returns the same ban for a request whose attempt must not count: a ban in force refuses it, but its denial leads to no
+// ban, and prolongs none. Such a request may be decided again.
+func (b *Ban) Uncounted() *Ban {
+	terms := *b
+	terms.uncounted = true
+	return &terms
 }
 
 // BanError reports an invalid field of a Ban.

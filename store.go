@@ -174,6 +174,9 @@ func (b *Ban) Terms() algo.Ban {
 	if t.Within == 0 {
 		t.Within = t.For
 	}
+	if b.uncounted {
+		t.After, t.Prolong = 0, false
+	}
 	if len(b.Escalate) > 0 {
 		forget := b.Forget
 		if forget == 0 {

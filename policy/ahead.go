@@ -155,80 +155,93 @@ type payment struct {
 	decision sluice.Decision
 }
 
-// noteAhead notes what must come after an allowance of the key of the last request: a wait, and a denial that may lead to a ban.
-func (s *scratch) noteAhead(r *sluice.Request) {
-	if r.MaxWait > 0 && coverable(r.Limit) {
-		s.waits = append(s.waits, len(s.requests)-1)
+// softened is a request whose denial an allowance may prevent, and its own terms.
+type softened struct {
+	*allowance
+	at      int
+	maxWait time.Duration
+	ban     *sluice.Ban
+}
+
+// soften lets allowances come before waits and bans: a request that one may pay for does not wait, and its denial leads to no ban.
+func (s *scratch) soften() {
+	for i := range s.selected {
+		q := &s.selected[i]
+		for at := q.at; q.filled && q.allowance != nil && at < q.at+len(q.set.requests); at++ {
+			r := &s.requests[at]
+			if bans := r.Ban != nil && r.Ban.After > 0 && !r.Peek; !r.Shadow && coverable(r.Limit) && (bans || r.MaxWait > 0) {
+				s.softened = append(s.softened, softened{q.allowance, at, r.MaxWait, r.Ban})
+				if r.MaxWait = sluice.NoWait; bans {
+					r.Ban = r.Ban.Uncounted()
+				}
+			}
+		}
 	}
-	s.bans = s.bans || r.Ban != nil && r.Ban.After > 0 && !r.Peek
+}
+
+// harden gives requests their own terms back.
+func (s *scratch) harden() {
+	for i := range s.softened {
+		x := &s.softened[i]
+		s.requests[x.at].MaxWait, s.requests[x.at].Ban = x.maxWait, x.ban
+	}
 }
 
 // putAhead is put for keys with allowances. These pay for what limits deny, in one step with the other limits: all are charged, or
-// none is. If that fails, the requests are decided as without allowances. If one may wait, or its denial may lead to a ban, the
-// requests are decided as peeks first, without a wait.
+// none is. If that fails, the requests are decided as without allowances. Other requests may change what a limit answers from call to
+// call, but a limit counts no denial that an allowance prevents, and any other one once.
 func (s *scratch) putAhead(ctx context.Context, store sluice.Store) error {
 	if s.returns {
 		var cancel context.CancelFunc
 		ctx, cancel = outlast(ctx)
 		defer cancel()
 	}
-	earlier, peeks := len(s.decisions), s.bans || len(s.waits) > 0
-	from := earlier // what is charged in any case is decided from here on, and once
-	if !peeks || s.decideAgain(ctx, store, true, from) != nil || !s.cover() {
-		s.decisions = s.decisions[:earlier]
-		if err := s.put(ctx, store); err != nil || !s.denied() {
-			return err
-		}
-		from, peeks = len(s.requests), false
-		s.cover()
+	s.soften()
+	defer s.harden()
+	if err := s.put(ctx, store); err != nil {
+		return err
 	}
-	before := s.decisions
-	for len(s.payments) > 0 {
-		err := s.decideAgain(ctx, store, false, from)
-		if err == nil {
-			if from = len(s.requests); !s.denied() && s.paid() {
-				return nil
-			}
-		}
-		if err != nil || !s.paid() || !s.cover() {
+	for s.cover() {
+		if err := s.decideAgain(ctx, store); err != nil {
 			s.payments = s.payments[:0]
+			return nil // the denial holds
+		}
+		if !s.paid() {
+			s.payments = s.payments[:0]
+			break
 		}
 	}
-	s.waits = s.waits[:0]
-	switch {
-	case from == earlier:
-		s.decisions = s.decisions[:earlier]
-		return s.put(ctx, store)
-	case !peeks || s.decideAgain(ctx, store, false, from) != nil:
-		s.restore(before)
+	if s.harden(); s.denied() && slices.ContainsFunc(s.softened, func(x softened) bool { return !s.decisions[x.at].Allowed }) {
+		s.holdDenials()
+		_ = s.decideAgain(ctx, store) // after an error, the denial holds
+		s.payments = s.payments[:0]
 	}
 	return nil
 }
 
-// isSure reports whether a request is charged whatever other limits decide.
-func isSure(r *sluice.Request) bool { return r.Shadow || r.Debit }
-
-// restore takes back what was decided again.
-func (s *scratch) restore(before []sluice.Decision) {
+// holdDenials replaces the requests whose denials are counted by a payment that denies.
+func (s *scratch) holdDenials() {
+	var counted []int
 	for at := range s.requests {
-		if !isSure(&s.requests[at]) {
-			s.decisions[at] = before[at]
+		counts := !slices.ContainsFunc(s.softened, func(x softened) bool { return x.at == at })
+		if counts && !s.decisions[at].Allowed && !s.requests[at].Shadow {
+			counted = append(counted, at)
 		}
+	}
+	if len(counted) > 0 {
+		none := *s.softened[0].allowance
+		none.Units = 0
+		s.payments = append(s.payments, payment{at: counted, request: none.request(&s.requests[s.softened[0].at])})
 	}
 }
 
-// decideAgain decides the payments, and the requests that they do not cover. Requests of keys with allowances do not wait. What is
-// charged in any case is decided only if its index is at or after from, and not by peeks.
-func (s *scratch) decideAgain(ctx context.Context, store sluice.Store, peek bool, from int) error {
+// decideAgain decides the payments, and the requests that they do not cover. What is charged in any case is decided already.
+func (s *scratch) decideAgain(ctx context.Context, store sluice.Store) error {
 	var requests []sluice.Request
 	var of []int
 	for at := range s.requests {
-		if r := s.requests[at]; s.payer(at) == nil && (!isSure(&r) || at >= from && !peek) {
-			r.Peek = r.Peek || peek
-			if slices.Contains(s.waits, at) {
-				r.MaxWait = sluice.NoWait
-			}
-			requests, of = append(requests, r), append(of, at)
+		if r := &s.requests[at]; s.payer(at) == nil && !r.Shadow && !r.Debit {
+			requests, of = append(requests, *r), append(of, at)
 		}
 	}
 	for i := range s.payments {
@@ -238,7 +251,6 @@ func (s *scratch) decideAgain(ctx context.Context, store sluice.Store, peek bool
 	if err := store.DecideAll(ctx, requests, decisions); err != nil {
 		return err
 	}
-	s.decisions = append(make([]sluice.Decision, 0, len(s.requests)), s.decisions...)[:len(s.requests)]
 	for i, at := range of {
 		s.decisions[at] = decisions[i]
 	}
@@ -269,8 +281,8 @@ func (s *scratch) cover() (pays bool) {
 		q := &s.selected[i]
 		for at := q.at; q.filled && at < q.at+len(q.set.requests); at++ {
 			r, d := &s.requests[at], &s.decisions[at]
-			if d.Allowed || r.Shadow || d.Reason == sluice.ReasonNone || s.payer(at) != nil {
-				continue // or it is not decided yet
+			if d.Allowed || r.Shadow || s.payer(at) != nil {
+				continue
 			}
 			if q.allowance == nil || !coverable(r.Limit) || d.Degraded || d.Reason != sluice.ReasonLimited && d.Reason != sluice.ReasonNever {
 				s.payments = s.payments[:0]

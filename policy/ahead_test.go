@@ -329,9 +329,9 @@ func TestAllowancesNeedTheStore(t *testing.T) {
 	}
 }
 
-// Between a peek and the decision, another request may take the units of the limit, or of the allowance. In the first case the
-// allowance pays. In the second the request is decided as without it, and its wait and its ban count.
-func TestAllowancesAfterAPeek(t *testing.T) {
+// The limit decides without its wait first, and then the allowance, once each. If another request has taken its units, the
+// request is decided as without it, and its wait and its ban count.
+func TestAllowancesThatAreUsedUpMeanwhile(t *testing.T) {
 	r := mayHaveAhead("r", sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerMinute(60), Burst: 1}))
 	r.MaxWait, r.Ban = 10*time.Second, &sluice.Ban{After: 2, For: time.Hour}
 	shadow := policy.Rule{Name: "shadow", Limits: []*sluice.Limit{perHour(3)}, Shadow: true}
@@ -354,9 +354,6 @@ func TestAllowancesAfterAPeek(t *testing.T) {
 			case name == "r/ahead/units":
 				d.Allowed = next(&ofAllowance)
 				calls += "a"
-			case q.Peek:
-				d.Allowed = next(&ofLimit)
-				calls += "p"
 			case q.MaxWait == sluice.NoWait:
 				d.Allowed = next(&ofLimit)
 				calls += "n"
@@ -374,12 +371,10 @@ func TestAllowancesAfterAPeek(t *testing.T) {
 		ofLimit, ofAllowance, calls string
 		allowed, paid               bool
 	}{
-		{"yy", "", "pws", true, false},
-		{"n", "y", "psa", true, true},
-		{"yn", "y", "pwsa", true, true},
-		{"ny", "n", "psaw", true, false},
-		{"nn", "n", "psaw", false, false},
-		{"yn", "n", "pwsa", false, false},
+		{"y", "", "ns", true, false},
+		{"n", "y", "nsa", true, true},
+		{"ny", "n", "nsaw", true, false},
+		{"nn", "n", "nsaw", false, false},
 	} {
 		v := race(c.ofLimit, c.ofAllowance)
 		if v.Allowed() != c.allowed || v.PaidAhead() != c.paid || calls != c.calls {

@@ -31,7 +31,7 @@ type scratch struct {
 	requests   []sluice.Request
 	decisions  []sluice.Decision
 	payments   []payment
-	waits      []int         // the requests that wait only if no allowance pays
+	softened   []softened
 	spare      []LimitResult // of a verdict that was freed
 	keys       keys.Buffer
 	client     netip.Addr // for the lists of networks
@@ -46,8 +46,8 @@ type scratch struct {
 	listsToo bool
 	// returns says that some charges may be given back.
 	returns bool
-	// ahead says that some key has an allowance, and bans that denials of it may lead to a ban.
-	ahead, bans bool
+	// ahead says that some key has an allowance.
+	ahead bool
 	// matched says that some rule matches, and strayed that some path variant matches no rule.
 	// postponed says that some rules depend on marks, and are matched when the marks are known.
 	matched, strayed, postponed bool
@@ -118,7 +118,8 @@ func (s *scratch) reset() {
 	clear(s.rules)
 	clear(s.requests)
 	clear(s.payments)
-	s.payments, s.waits, s.ahead, s.bans = s.payments[:0], s.waits[:0], false, false
+	clear(s.softened)
+	s.payments, s.softened, s.ahead = s.payments[:0], s.softened[:0], false
 	s.values, s.selected, s.requests = s.values[:0], s.selected[:0], s.requests[:0]
 	s.rules = s.rules[:0]
 	s.decisions = s.decisions[:0]
@@ -293,9 +294,7 @@ func (s *scratch) fill(marks bool) {
 			if r.MaxWait = q.maxWait; s.debit {
 				r.Debit, r.Overdraw = r.Limit.TakesDebits(), false
 			}
-			if hold(r, s.hold); q.allowance != nil && !r.Shadow {
-				s.noteAhead(r)
-			}
+			hold(r, s.hold)
 			s.returns = s.returns || !s.peek && q.rule.returns(q.set.kinds[j])
 		}
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // bans: after a number of denials a key is refused outright for a time. Its attempts do not
-// prolong this time. Peeks do not count. A reset lifts the ban.
+// prolong this time. Peeks and uncounted attempts do not count. A reset lifts the ban.
 func bans(s *subject) {
 	s.each(only(notCountingDenied), func(s *subject, c sample) {
 		l := c.limit()
@@ -15,6 +15,8 @@ func bans(s *subject) {
 		r := s.complete(sluice.Request{Limit: l, Key: key, Cost: 1, Ban: terms})
 		p := r
 		p.Peek, p.Member = true, 0
+		u := r
+		u.Ban, u.Member = terms.Uncounted(), 0
 		r.Cost = capacity
 		s.allowed(s.decide(r), "the whole capacity")
 		r.Cost = 1
@@ -25,6 +27,7 @@ func bans(s *subject) {
 		}
 		for range 5 {
 			s.denied(s.decide(p), sluice.ReasonLimited, "a peek")
+			s.denied(s.decide(u), sluice.ReasonLimited, "an attempt that does not count")
 		}
 		s.denied(attempt(), sluice.ReasonLimited, "the first denial")
 		s.denied(attempt(), sluice.ReasonLimited, "the second denial")
@@ -41,6 +44,7 @@ func bans(s *subject) {
 		for range 19 {
 			s.clock.Advance(time.Second)
 			s.denied(attempt(), sluice.ReasonBanned, "an attempt while banned")
+			s.denied(s.decide(u), sluice.ReasonBanned, "an attempt that does not count, while banned")
 		}
 		d = attempt()
 		s.denied(d, sluice.ReasonBanned, "an attempt a second before the end")
@@ -202,15 +206,15 @@ func banEscalates(s *subject) {
 	ban(10*time.Second, "a ban after a reset")
 }
 
-// banProlonged: attempts prolong a ban only with Prolong, and peeks never do.
+// banProlonged: attempts prolong a ban only with Prolong, and peeks and uncounted attempts never do.
 func banProlonged(s *subject) {
 	l := limit("prolong", sluice.FixedWindow{Rate: sluice.PerHour(1)})
 	open := sluice.Request{Limit: limit("open", sluice.FixedWindow{Rate: sluice.PerHour(9)}), Key: key, Cost: 1}
 	for _, prolong := range []bool{false, true} {
 		s.reset(l, key)
 		r := sluice.Request{Limit: l, Key: key, Cost: 1, Ban: &sluice.Ban{After: 1, For: 10 * time.Second, Prolong: prolong}}
-		p := r
-		p.Peek = true
+		p, u := r, r
+		p.Peek, u.Ban = true, r.Ban.Uncounted()
 		s.allowed(s.decide(r), "the only unit")
 		s.denied(s.decide(r), sluice.ReasonLimited, "the denial that bans")
 		for i, ask := range []func() sluice.Decision{
@@ -225,6 +229,7 @@ func banProlonged(s *subject) {
 			s.same(foreseen, d, "the peek and the attempt")
 			for range 5 {
 				s.decide(p)
+				s.denied(s.decide(u), sluice.ReasonBanned, "an attempt that does not count, prolong %t", prolong)
 			}
 		}
 		s.clock.Advance(time.Second)

@@ -223,9 +223,14 @@ var ofServers = []mutation{
 		"policy TestAllowancesNeedTheStore",
 	},
 	{
-		"an allowance pays for a request that another one has overtaken after a peek", "policy/ahead.go",
-		"		from, peeks = len(s.requests), false\n		s.cover()\n", "		from = len(s.requests)\n		if !peeks {\n			s.cover()\n		}\n",
-		"policy TestAllowancesAfterAPeek",
+		"a denial that an allowance prevents leads to no ban", "policy/ahead.go",
+		"					r.Ban = r.Ban.Uncounted()", "					_ = r.Ban.Uncounted()",
+		"policy TestAllowancesCountDenialsOnce",
+	},
+	{
+		"a denial counts once, whatever allowances decide", "policy/ahead.go",
+		"		s.holdDenials()\n", "",
+		"policy TestAllowancesCountDenialsOnce",
 	},
 	{
 		"a kill loses no grant of units ahead", "server/internal/store/overrides/journal.go",
