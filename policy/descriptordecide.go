@@ -291,14 +291,20 @@ func (q *selection) giveBack(ctx context.Context, store sluice.Store, units int6
 		}
 	}
 	var errs []error
+	given := false
 	for j := range q.set.requests {
 		r := &requests[q.at+j]
 		if r.Limit.TakesDebits() {
 			charge := sluice.Charge{Limit: r.Limit, Key: r.Key, Cost: units, Receipt: sluice.Receipt{At: algo.Newest}}
-			errs = append(errs, store.Settle(ctx, charge, 0))
+			err := store.Settle(ctx, charge, 0)
+			given, errs = given || err == nil, append(errs, err)
 		}
 	}
-	return errors.Join(errs...)
+	err := errors.Join(errs...)
+	if err != nil && given {
+		err = fmt.Errorf("%w: some limits have the units: %w", sluice.ErrUnknownOutcome, err)
+	}
+	return err
 }
 
 // kindName returns the algorithm of a limit in words.

@@ -145,8 +145,8 @@ func (p *Policy) Reset(ctx context.Context, store sluice.Store, rule string, key
 
 // GiveBack gives units back to a key of a rule, of all its limits, as if the key's newest charges had cost less: at most what the key
 // has used. Candidates get them too. The key is given as in RuleRequest. Nothing happens if a list or an override decides about the
-// key. The error is a *RuleRequestError, or the store's: then some limits may have their units. It wraps errors.ErrUnsupported if a
-// limit is a leaky bucket, whose units have their moments, or a concurrency limit, whose leases are released; then none gets units.
+// key. The error is a *RuleRequestError, or the store's: it wraps ErrUnknownOutcome if some limits may have their units. It wraps
+// errors.ErrUnsupported if a limit is a leaky bucket, whose units have their moments, or a concurrency limit, whose leases are released; then none gets units.
 func (p *Policy) GiveBack(ctx context.Context, store sluice.Store, units int64, rule string, key ...string) error {
 	s := newScratch()
 	defer s.free()

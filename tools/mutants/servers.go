@@ -3,6 +3,16 @@ package main
 // ofServers break what docs/failure-modes.md promises of the server: its listeners, edges, files and logs.
 var ofServers = []mutation{
 	{
+		"a grant of unknown outcome is not repeated", "server/internal/edge/api/idempotency.go",
+		"	case p != nil && p.Unknown:", "	case p != nil && p.Unknown && false:",
+		"server/internal/edge/api TestGrantsOfUnknownOutcomeAreNotRepeated",
+	},
+	{
+		"units ahead are given once if a reply is lost", "server/internal/store/overrides/book.go",
+		"slices.Contains(put, kept[0].Text):", "slices.Contains(put, kept[0].Text+\"-\"):",
+		"server/internal/store/overrides TestUpdatesAreMadeOnce",
+	},
+	{
 		"what others write to Redis costs a server a bounded amount", "server/internal/store/peers/peers.go",
 		"&& len(questions) < mostQuestions:", "&& len(questions) < 2*mostQuestions:",
 		"server/internal/store/peers TestHostilePeers",

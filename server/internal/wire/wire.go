@@ -196,6 +196,8 @@ type Problem struct {
 	Field string `json:"field,omitempty"`
 	// Remedy is what to do about it.
 	Remedy string `json:"remedy,omitempty"`
+	// Unknown means that the call may have changed something. If it is repeated with its Idempotency-Key, this problem is the answer.
+	Unknown bool `json:"-"`
 }
 
 // Error makes a problem an error, so that the decoding of a field can return it.

@@ -59,7 +59,7 @@ func (a *API) grant(w http.ResponseWriter, r *http.Request, c *Change) *problem 
 			Remedy: "reset the key, or set an override; a leaky bucket gives each unit its moment, and a concurrency limit has leases",
 		}
 	case err != nil:
-		return unavailable("The units were not given back, or that is not known: "+err.Error()+".", "see what is left with /v1/usage before you repeat the call")
+		return unknown(err, "The units were not given back", "what is left with /v1/usage")
 	}
 	a.answerUsage(w, r, q.Rule, q.Key)
 	return nil
@@ -144,7 +144,7 @@ func (a *API) grantAhead(w http.ResponseWriter, r *http.Request, c *Change, q *g
 	case errors.As(err, &p):
 		return p
 	case err != nil:
-		return unavailable("The units were not given, or that is not known: "+err.Error()+".", "see what the key has ahead with /v1/usage before you repeat the call")
+		return unknown(err, "The units were not given", "what the key has ahead with /v1/usage")
 	}
 	a.answerUsage(w, r, q.Rule, q.Key)
 	return nil

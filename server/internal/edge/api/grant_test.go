@@ -1,12 +1,15 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluicehq/sluice"
 )
 
 const granting = `
@@ -82,6 +85,55 @@ func TestGrantsGiveUnitsBack(t *testing.T) {
 	}
 	if n := s.left("other"); !slices.Equal(n, []int64{10, 20, 30}) {
 		t.Errorf("another key has %v", n)
+	}
+}
+
+// half is a store that loses replies to settlements, or fails before some of them.
+type half struct {
+	sluice.Store
+	fails func() (before, after error)
+}
+
+func (h *half) Settle(ctx context.Context, c sluice.Charge, actual int64) error {
+	before, after := h.fails()
+	if before != nil {
+		return before
+	}
+	return errors.Join(h.Store.Settle(ctx, c, actual), after)
+}
+
+// TestGrantsOfUnknownOutcomeAreNotRepeated: if units may have come back, the same call with its key gives no more. If none came back, it
+// gives them.
+func TestGrantsOfUnknownOutcomeAreNotRepeated(t *testing.T) {
+	down := errors.New("down")
+	for name, x := range map[string]struct {
+		before, after [3]error // of the settlement of each limit
+		first, second []int64
+	}{
+		"a lost reply": {after: [3]error{sluice.ErrUnknownOutcome}, first: []int64{4, 14, 24}, second: []int64{4, 14, 24}},
+		"a part":       {before: [3]error{nil, down, down}, first: []int64{4, 10, 20}, second: []int64{4, 10, 20}},
+		"nothing":      {before: [3]error{down, down, down}, first: []int64{0, 10, 20}, second: []int64{4, 14, 24}},
+	} {
+		n, fails := 0, true
+		s := serve(t, granting, func(o *Options) {
+			operators(o)
+			o.Decider = deciding(t, o.Decider.Policy(), &half{Store: o.Decider.Store(), fails: func() (before, after error) {
+				if n++; fails {
+					return x.before[n-1], x.after[n-1]
+				}
+				return nil, nil
+			}})
+		})
+		s.want(true, "/v1/check", `{"rule": "tenants", "key": ["acme"], "cost": 10}`)
+		const body = `{"rule": "tenants", "key": ["acme"], "units": 4}`
+		if r := s.repeat("ticket-12", "/v1/grant", body); r.status != http.StatusServiceUnavailable || !slices.Equal(s.left("acme"), x.first) {
+			t.Errorf("%s: %d %s, and %v are left, want %v", name, r.status, r.Detail, s.left("acme"), x.first)
+		}
+		fails = false
+		again := s.repeat("ticket-12", "/v1/grant", body)
+		if got := s.left("acme"); !slices.Equal(got, x.second) || (again.status == http.StatusOK) != (name == "nothing") {
+			t.Errorf("%s: the repeated call is answered %d, and %v are left, want %v", name, again.status, got, x.second)
+		}
 	}
 }
 

@@ -156,7 +156,10 @@ func (a *API) first(w http.ResponseWriter, r *http.Request, body []byte, call *r
 	r = r.WithContext(context.WithoutCancel(r.Context()))
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	kept := &keptAnswer{ResponseWriter: w, status: http.StatusOK}
-	if p := serve(kept, r); p != nil {
+	switch p := serve(kept, r); {
+	case p != nil && p.Unknown:
+		writeProblem(kept, p)
+	case p != nil:
 		return p
 	}
 	call.answered, call.status, call.text = true, kept.status, kept.text

@@ -129,6 +129,7 @@ func fieldsIn(of reflect.Type) map[string]bool {
 		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch kind := f.Type; {
+		case name == "-": // JSON never has it
 		case name != "":
 			all[name] = !strings.HasPrefix(options, "omit")
 		case kind.Kind() == reflect.Pointer: // of a struct that is not always there

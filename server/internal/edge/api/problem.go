@@ -2,8 +2,10 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 
+	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
@@ -21,6 +23,13 @@ func invalid(field, detail, remedy string) *problem {
 // unavailable returns the problem of a store that failed.
 func unavailable(detail, remedy string) *problem {
 	return &problem{Status: http.StatusServiceUnavailable, Title: "Store unavailable", Detail: detail, Remedy: remedy}
+}
+
+// unknown returns the problem of a change that the store may have made, and that must not be made twice.
+func unknown(err error, what, where string) *problem {
+	p := unavailable(what+", or that is not known: "+err.Error()+".", "see "+where+" before you repeat the call, with another Idempotency-Key")
+	p.Unknown = errors.Is(err, sluice.ErrUnknownOutcome)
+	return p
 }
 
 func writeProblem(w http.ResponseWriter, p *problem) {

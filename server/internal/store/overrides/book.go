@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -141,31 +142,45 @@ func (b *Book) begin(g *group) {
 }
 
 // Update changes the override of a key to what a function makes of it; Removed if there is none, before and after. If another server changes
-// the override meanwhile, the function is called again. If it returns an error, nothing changes, and Update returns the error.
+// the override meanwhile, the function is called again. If it returns an error, nothing changes, and Update returns the error. If a reply of
+// the store is lost, Update looks whether its change is there. An error that wraps sluice.ErrUnknownOutcome means that it may be.
 func (b *Book) Update(ctx context.Context, rule string, k sluice.Key, change func(before Override) (Override, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	var put []string // with an unknown outcome
+	var was redisstore.Record
+	var lost error
 	for {
 		kept, err := b.keeper.RecordsOf(ctx, []string{nameOf(rule, k)})
-		if err != nil {
-			return err
+		switch {
+		case err != nil:
+			return errors.Join(lost, err)
+		case lost == nil, kept[0].Removed == was.Removed && kept[0].Text == was.Text:
+			was = kept[0] // and the next put succeeds only if no earlier one does
+		case !kept[0].Removed && slices.Contains(put, kept[0].Text):
+			_ = b.follow(ctx) // as in Change
+			return nil
+		default:
+			return lost // a later change may contain this one
 		}
-		before, ok := read(&kept[0])
+		before, ok := read(&was)
 		if !ok || !before.Until.IsZero() && !before.Until.After(time.Now()) {
 			before = Override{Rule: rule, Key: k, Removed: true}
 		}
 		after, err := change(before)
 		if err != nil {
-			return err
+			return errors.Join(lost, err)
 		}
 		record := recordOf(&after)
-		record.Was = &kept[0]
+		record.Was = &was
 		switch _, err := b.keeper.PutRecords(ctx, []redisstore.Record{record}); {
 		case errors.Is(err, redisstore.ErrRecordChanged):
+		case errors.Is(err, sluice.ErrUnknownOutcome):
+			put, lost = append(put, record.Text), err
 		case err != nil:
 			return err
 		default:
-			_ = b.follow(ctx) // as in Change
+			_ = b.follow(ctx)
 			return nil
 		}
 	}

@@ -278,6 +278,54 @@ func TestUpdatesLoseNothing(t *testing.T) {
 	}
 }
 
+// losing are records whose replies to changes are lost: the change is made or not, and another server may make one afterwards.
+type losing struct {
+	*journal
+	made, another bool
+	lost          int
+}
+
+func (l *losing) PutRecords(ctx context.Context, records []redisstore.Record) ([]bool, error) {
+	if l.lost == 0 {
+		return l.journal.PutRecords(ctx, records)
+	}
+	l.lost--
+	if l.made {
+		if _, err := l.journal.PutRecords(ctx, records); err != nil {
+			return nil, err
+		}
+	}
+	if l.another {
+		o := set("a", "100")
+		if _, err := l.journal.PutRecords(ctx, []redisstore.Record{recordOf(&o)}); err != nil {
+			return nil, err
+		}
+	}
+	return nil, sluice.ErrUnknownOutcome
+}
+
+// A change that depends on what is there is made once if replies are lost. If another one comes between, the outcome is unknown.
+func TestUpdatesAreMadeOnce(t *testing.T) {
+	for _, x := range []struct {
+		made, another bool
+		lost          int
+		want          string
+	}{
+		{made: true, lost: 1, want: "a=8"}, {made: false, lost: 3, want: "a=8"}, {made: true, another: true, lost: 1, want: "a=100"}, {another: true, lost: 1, want: "a=100"},
+	} {
+		b, _ := openLocal(t, "")
+		change(t, b, set("a", "7"))
+		b.keeper = &losing{journal: b.keeper.(*journal), made: x.made, another: x.another, lost: x.lost}
+		err := b.Update(t.Context(), "r", sluice.StringKey("a"), func(o Override) (Override, error) {
+			n, _ := strconv.Atoi(o.Terms)
+			return set("a", strconv.Itoa(n+1)), nil
+		})
+		if got := content(t, b); got != x.want || errors.Is(err, sluice.ErrUnknownOutcome) != x.another || !x.another && err != nil {
+			t.Errorf("%+v: an addition to 7 leaves %s, %v", x, got, err)
+		}
+	}
+}
+
 // failing are records of a store that fails, or that hangs.
 type failing struct{ err error }
 
