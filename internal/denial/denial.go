@@ -20,7 +20,7 @@ func Status(v *policy.Verdict) int {
 	switch {
 	case Denies(v.Rule) && v.Rule.WhenLimited.Status != 0:
 		return v.Rule.WhenLimited.Status
-	case v.Missing != nil, isInvalid(v.Err), Ambiguity(v) != nil:
+	case v.Missing != nil, isInvalid(v.Err), ambiguity(v) != nil:
 		return http.StatusBadRequest
 	case v.Reason == sluice.ReasonNoRule, v.Reason == sluice.ReasonUnknownPlan, v.Reason == sluice.ReasonListed: // a list of prices too
 		return http.StatusForbidden
@@ -88,8 +88,8 @@ func send(w http.ResponseWriter, status int, contentType string, body []byte) {
 	_, _ = w.Write(body) // a client that is gone needs no answer
 }
 
-// Ambiguity returns why package httplimit refused a request, nil for other verdicts.
-func Ambiguity(v *policy.Verdict) *policy.AttributeError {
+// ambiguity returns why package httplimit refused a request, nil for other verdicts.
+func ambiguity(v *policy.Verdict) *policy.AttributeError {
 	var refused *policy.AttributeError
 	if v.Refused == nil || !errors.As(v.Refused, &refused) {
 		return nil

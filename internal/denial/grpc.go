@@ -13,12 +13,12 @@ func IsGRPC(r *http.Request) bool {
 	if r == nil || r.ProtoMajor != 2 || r.Method != http.MethodPost {
 		return false
 	}
-	rest, found := strings.CutPrefix(r.Header.Get("Content-Type"), GRPCType)
+	rest, found := strings.CutPrefix(r.Header.Get("Content-Type"), grpcType)
 	return found && (rest == "" || rest[0] == '+' || rest[0] == ';')
 }
 
-// GRPCType is the content type of gRPC.
-const GRPCType = "application/grpc"
+// grpcType is the content type of gRPC.
+const grpcType = "application/grpc"
 
 // grpcCodes are the codes of google.rpc.Code that fit the statuses of denials. Module grpclimit has the same table.
 var grpcCodes = map[int]int{

@@ -56,8 +56,8 @@ func NewProblem(v *policy.Verdict) *Problem {
 		if v.Reason == sluice.ReasonRepeatedKey {
 			p.Detail += " Remedy: " + v.Missing.OnceRemedy() + "."
 		}
-	case Ambiguity(v) != nil:
-		p.Detail = "The request's " + Ambiguity(v).Attribute + " " + Ambiguity(v).Problem + "."
+	case ambiguity(v) != nil:
+		p.Detail = "The request's " + ambiguity(v).Attribute + " " + ambiguity(v).Problem + "."
 	case isInvalid(v.Err):
 		p.Detail = "The request's cost is less than nothing."
 	case v.Reason == sluice.ReasonNoRule:

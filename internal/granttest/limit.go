@@ -29,8 +29,8 @@ func Fresh(l *sluice.Limit) oracle.State {
 	panic(fmt.Sprintf("granttest: %v has no grants", l))
 }
 
-// TermsOf returns the terms of a limit's grants, zero without hybrid terms.
-func TermsOf(l *sluice.Limit) oracle.Terms {
+// termsOf returns the terms of a limit's grants, zero without hybrid terms.
+func termsOf(l *sluice.Limit) oracle.Terms {
 	h := l.Hybrid()
 	if h == nil {
 		return oracle.Terms{}
@@ -38,8 +38,8 @@ func TermsOf(l *sluice.Limit) oracle.Terms {
 	return oracle.Terms{Cap: l.Escrow(), Overdraft: h.Overdraft, Life: micros(h.Life)}
 }
 
-// ClaimOf returns a claim in the oracle's terms.
-func ClaimOf(c *driver.Claim) oracle.Claim {
+// claimOf returns a claim in the oracle's terms.
+func claimOf(c *driver.Claim) oracle.Claim {
 	return oracle.Claim{
 		Seq: c.Seq, Birth: c.Birth, Till: c.Till, Spent: c.Spent, Returned: c.Returned,
 		Take: c.Take, Floor: c.Floor, Want: c.Want, Least: c.Least, Demand: c.Demand,

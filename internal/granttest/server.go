@@ -111,7 +111,7 @@ func (s *Server) row(d Data, l *sluice.Limit, k sluice.Key) row {
 
 // terms returns the terms of a limit, with its numbers.
 func (s *Server) terms(l *sluice.Limit) oracle.Terms {
-	t := TermsOf(l)
+	t := termsOf(l)
 	t.Numbers = s.fresh(l)
 	return t
 }
@@ -276,7 +276,7 @@ func (s *Server) Grant(_ context.Context, holder uint64, claims []driver.Claim, 
 			continue
 		}
 		at := s.row(s.db, c.Limit, c.Key)
-		g, after := s.o.Fault.Claim(at.escrow, now, holder, ClaimOf(c), s.terms(c.Limit), at.guess(now, c.Take))
+		g, after := s.o.Fault.Claim(at.escrow, now, holder, claimOf(c), s.terms(c.Limit), at.guess(now, c.Take))
 		s.db.keys[rowKeyOf(c.Limit, c.Key)] = at.with(c.Limit, after, g.Result, now)
 		out[i] = driver.Grant{
 			Stale: g.Stale, Units: g.Units, Held: g.Held, Birth: g.Birth, Now: g.Now, Till: g.Till,

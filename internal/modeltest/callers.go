@@ -31,9 +31,9 @@ type Call struct {
 	Stream bool
 }
 
-// NewCall returns a call with lengths like in the public traces of Azure of 2024: many short ones, and a long tail.
+// newCall returns a call with lengths like in the public traces of Azure of 2024: many short ones, and a long tail.
 // unbounded calls do not say how much the model may write.
-func NewCall(rng *rand.Rand, unbounded bool) Call {
+func newCall(rng *rand.Rand, unbounded bool) Call {
 	length := func(median, spread float64, most int64) int64 {
 		return min(most, 1+int64(median*math.Exp(spread*rng.NormFloat64())))
 	}
@@ -157,7 +157,7 @@ func Replay(tb testing.TB, client *http.Client, bases []string, callers, each in
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(i), 2024))
 			for j := range each {
-				c := NewCall(rng, unbounded)
+				c := newCall(rng, unbounded)
 				status, body, err := c.Do(tb.Context(), client, bases[(i+j)%len(bases)])
 				mu.Lock()
 				switch broken := slices.Contains([]string{"cut", "kill"}, c.Fault); {

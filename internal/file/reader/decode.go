@@ -265,19 +265,19 @@ func (d *decoder) enum(at setting, n ast.Node, v reflect.Value) {
 	if !ok {
 		return
 	}
-	if i := slices.Index(strings.Fields(at.tag.Get("oneof")), text); i >= 0 && text != NoWord {
+	if i := slices.Index(strings.Fields(at.tag.Get("oneof")), text); i >= 0 && text != noWord {
 		v.SetUint(uint64(i))
 		return
 	}
 	d.Report(at.path, Quote(text)+" is unknown", DidYouMean(text, Words(at.tag)))
 }
 
-// NoWord is in the tag oneof of a number in place of the words for numbers that cannot be written.
-const NoWord = "-"
+// noWord is in the tag oneof of a number in place of the words for numbers that cannot be written.
+const noWord = "-"
 
 // Words returns the words that a field accepts; none if it accepts others.
 func Words(tag reflect.StructTag) []string {
-	return slices.DeleteFunc(strings.Fields(tag.Get("oneof")), func(word string) bool { return word == NoWord })
+	return slices.DeleteFunc(strings.Fields(tag.Get("oneof")), func(word string) bool { return word == noWord })
 }
 
 // wrong reports a value of the wrong type.

@@ -63,8 +63,8 @@ func (s *Source) Alias(path, from string) {
 	s.aliases[path] = from
 }
 
-// Given returns the setting that the file has in place of another one.
-func (s *Source) Given(path string) string {
+// given returns the setting that the file has in place of another one.
+func (s *Source) given(path string) string {
 	for p := path; p != "" && len(s.aliases) > 0; p = Parent(p) {
 		if from, ok := s.aliases[p]; ok {
 			return from + path[len(p):]
@@ -92,7 +92,7 @@ func (s *Source) Report(path, problem, suggestion string) {
 
 // ReportKey is Report at the name of the setting.
 func (s *Source) ReportKey(path, problem, suggestion string) {
-	pos, ok := s.keys[s.Given(path)]
+	pos, ok := s.keys[s.given(path)]
 	if !ok {
 		pos = s.Find(path)
 	}
@@ -115,7 +115,7 @@ func (s *Source) Follow(path, problem, suggestion string) {
 
 // FollowKey is Follow at the position of the setting's name.
 func (s *Source) FollowKey(path, problem, suggestion string) {
-	if _, ok := s.keys[s.Given(path)]; ok && !s.at[path] {
+	if _, ok := s.keys[s.given(path)]; ok && !s.at[path] {
 		s.ReportKey(path, problem, suggestion)
 		return
 	}
@@ -137,7 +137,7 @@ func (s *Source) ReportAt(pos Pos, path, problem, suggestion string) {
 			break
 		}
 	}
-	s.Add(&Error{File: s.Name, Pos: pos, Path: s.Given(path), Problem: problem, Suggestion: suggestion, Source: s.Line(pos.Line)})
+	s.Add(&Error{File: s.Name, Pos: pos, Path: s.given(path), Problem: problem, Suggestion: suggestion, Source: s.Line(pos.Line)})
 }
 
 // Add adds a mistake that is not at a setting of the file.
@@ -169,7 +169,7 @@ func (s *Source) Err() error {
 
 // Find returns the position of a setting.
 func (s *Source) Find(path string) Pos {
-	for p := s.Given(path); ; p = Parent(p) {
+	for p := s.given(path); ; p = Parent(p) {
 		if pos, ok := s.values[p]; ok {
 			return pos
 		}
@@ -181,7 +181,7 @@ func (s *Source) Find(path string) Pos {
 
 // Has reports whether the file has a setting.
 func (s *Source) Has(path string) bool {
-	_, ok := s.keys[s.Given(path)]
+	_, ok := s.keys[s.given(path)]
 	return ok
 }
 
@@ -197,7 +197,7 @@ func (s *Source) Locate(e *Error) *Error {
 	e.File = s.Name
 	if s.Has(top) {
 		e.Pos = s.Find(e.Path)
-		e.Path, e.Source = s.Given(e.Path), s.Line(e.Pos.Line)
+		e.Path, e.Source = s.given(e.Path), s.Line(e.Pos.Line)
 	}
 	return e
 }

@@ -121,7 +121,7 @@ func (r *Rules) Verify(token string) (known, decides bool) {
 	if r.Tokens == nil {
 		return true, true
 	}
-	scopes := r.Tokens.Scopes(token)
+	scopes := r.Tokens.scopesOf(token)
 	return scopes != 0, scopes&Decide != 0
 }
 
@@ -141,7 +141,7 @@ func authorize(q *http.Request, name string, tokens *Tokens, needs Scope) error 
 	if given == "" {
 		return fmt.Errorf("this call needs the %s token: send it as Authorization: Bearer TOKEN", name)
 	}
-	switch scopes := tokens.Scopes(given); {
+	switch scopes := tokens.scopesOf(given); {
 	case scopes == 0:
 		return fmt.Errorf("the token is not the %s token", name)
 	case scopes&needs == 0:

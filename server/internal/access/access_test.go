@@ -45,7 +45,7 @@ func call(t *testing.T, h http.Handler, method, path string, header ...string) *
 
 func TestCallsNeedAToken(t *testing.T) {
 	var refused []string
-	rules := Rules{Name: "admin", Tokens: NewTokens(Token{"another one", every}, Token{"a secret", every}), OnRefused: func(r *http.Request, title string) {
+	rules := Rules{Name: "admin", Tokens: newTokens(Token{"another one", every}, Token{"a secret", every}), OnRefused: func(r *http.Request, title string) {
 		refused = append(refused, r.Method+" "+r.URL.Path+": "+title)
 	}}
 	h := rules.Protect(http.HandlerFunc(page))
@@ -119,7 +119,7 @@ func TestWebPagesReachNothingOnThisMachine(t *testing.T) {
 func TestOnlyThisMachineNeedsNoToken(t *testing.T) {
 	closed := Rules{Name: "admin", Remedy: "set admin.token_file"}
 	withToken, withCert, open := closed, closed, closed
-	withToken.Tokens, withCert.Certificates, open.Open = NewTokens(Token{"a secret", every}), true, true
+	withToken.Tokens, withCert.Certificates, open.Open = newTokens(Token{"a secret", every}), true, true
 	for _, x := range []struct {
 		addr  string // a path means a Unix socket
 		rules Rules
@@ -164,7 +164,7 @@ func TestOnlyThisMachineNeedsNoToken(t *testing.T) {
 }
 
 func TestTokensCanChange(t *testing.T) {
-	rules := Rules{Name: "admin", Tokens: NewTokens(Token{"the first", every})}
+	rules := Rules{Name: "admin", Tokens: newTokens(Token{"the first", every})}
 	h := rules.Protect(http.HandlerFunc(page))
 	status := func(token string) int {
 		return call(t, h, http.MethodGet, "/metrics", "Authorization", "Bearer "+token).Code

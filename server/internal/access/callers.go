@@ -42,7 +42,7 @@ type Callers struct {
 // NewCallers returns the callers that tokens admit. With open, programs need no token. The function refusals returns an OnRefused for
 // each listener.
 func NewCallers(s Secrets, open bool, refusals func() func(*http.Request, string)) *Callers {
-	return &Callers{tokens: NewTokens(s.tokens()...), given: s, open: open, refusals: refusals}
+	return &Callers{tokens: newTokens(s.tokens()...), given: s, open: open, refusals: refusals}
 }
 
 // Set replaces the tokens.
@@ -98,5 +98,5 @@ func (c *Callers) Authorize(q *http.Request) error {
 // Reveals reports whether a caller that was admitted may see the values of keys: its token may operate, or it needed none.
 func (c *Callers) Reveals(q *http.Request) bool {
 	given := bearer(q)
-	return c.tokens == nil || c.tokens.Scopes(given)&Operate != 0 || c.given.Admin == "" && c.tokens.Scopes(given) == 0
+	return c.tokens == nil || c.tokens.scopesOf(given)&Operate != 0 || c.given.Admin == "" && c.tokens.scopesOf(given) == 0
 }

@@ -24,8 +24,8 @@ type known struct {
 // digest is a hash of a token. Hashes have equal lengths, so comparing two takes the same time for every guess.
 type digest = [sha256.Size]byte
 
-// NewTokens returns tokens, or nil if there are none. An empty token is none.
-func NewTokens(tokens ...Token) *Tokens {
+// newTokens returns tokens, or nil if there are none. An empty token is none.
+func newTokens(tokens ...Token) *Tokens {
 	t := new(Tokens)
 	if t.Set(tokens...); len(*t.known.Load()) == 0 {
 		return nil
@@ -44,8 +44,8 @@ func (t *Tokens) Set(tokens ...Token) {
 	t.known.Store(&all)
 }
 
-// Scopes returns what a token may do; nothing if it is not one of these. The time it takes does not depend on the token.
-func (t *Tokens) Scopes(token string) (scopes Scope) {
+// scopesOf returns what a token may do; nothing if it is not one of these. The time it takes does not depend on the token.
+func (t *Tokens) scopesOf(token string) (scopes Scope) {
 	guess := sha256.Sum256([]byte(token))
 	for _, k := range *t.known.Load() {
 		scopes |= k.scopes * Scope(subtle.ConstantTimeCompare(guess[:], k.digest[:]))

@@ -29,14 +29,12 @@ func (s *Service) HTTPHandler(protect func(http.Handler) http.Handler, ready fun
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, text) // the prober may be gone
 	})
-	mux.Handle("/json", protect(s.JSONHandler()))
+	mux.Handle("/json", protect(http.HandlerFunc(s.serveJSON)))
 	return mux
 }
 
-// JSONHandler returns the handler of POST /json: it takes and returns the messages of ShouldRateLimit as protobuf JSON.
+// serveJSON handles POST /json: it takes and returns the messages of ShouldRateLimit as protobuf JSON.
 // The status is 200 if the call passes, 429 if it is over a limit, and 400 if the request is invalid.
-func (s *Service) JSONHandler() http.Handler { return http.HandlerFunc(s.serveJSON) }
-
 func (s *Service) serveJSON(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)

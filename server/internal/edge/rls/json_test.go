@@ -34,7 +34,7 @@ func TestTheCallOverHTTP(t *testing.T) {
 			r.Header.Set("Content-Type", x.kind)
 		}
 		got := httptest.NewRecorder()
-		w.JSONHandler().ServeHTTP(got, r)
+		w.serveJSON(got, r)
 		body := strings.ReplaceAll(got.Body.String(), " ", "")
 		if got.Code != x.code || !strings.Contains(body, strings.ReplaceAll(x.has, " ", "")) {
 			t.Errorf("%s: %d %s, want %d with %s", x.name, got.Code, got.Body, x.code, x.has)

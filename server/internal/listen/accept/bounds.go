@@ -170,12 +170,12 @@ type boundedUnixConn struct {
 	release func()
 }
 
-// UnixPeer is the address of every peer at a Unix socket. A client can bind its end to a name that reads as another address,
+// unixPeer is the address of every peer at a Unix socket. A client can bind its end to a name that reads as another address,
 // such as 10.0.0.1:80, so the name is not used.
-var UnixPeer = &net.UnixAddr{Name: "@", Net: "unix"}
+var unixPeer = &net.UnixAddr{Name: "@", Net: "unix"}
 
 // RemoteAddr returns the same address for all peers.
-func (c *boundedUnixConn) RemoteAddr() net.Addr { return UnixPeer }
+func (c *boundedUnixConn) RemoteAddr() net.Addr { return unixPeer }
 
 // Close closes the connection.
 func (c *boundedUnixConn) Close() error {

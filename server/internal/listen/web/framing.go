@@ -40,7 +40,7 @@ const headRead = 4 << 10
 func (c *framedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if len(p) > headRead {
-		c.scanned.Skip()
+		c.scanned.skip()
 		return n, err
 	}
 	if lines := int64(c.scanned.Scan(p[:n])); lines != c.arrived.Load() {

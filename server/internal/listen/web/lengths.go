@@ -42,5 +42,5 @@ func (c *LengthCount) Scan(p []byte) int {
 // Count returns how many lines there were since the beginning.
 func (c *LengthCount) Count() int { return c.n }
 
-// Skip forgets the beginning of a line, because what arrives next is not scanned.
-func (c *LengthCount) Skip() { c.matched = 0 }
+// skip forgets the beginning of a line, because what arrives next is not scanned.
+func (c *LengthCount) skip() { c.matched = 0 }

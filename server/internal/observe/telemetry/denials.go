@@ -86,8 +86,8 @@ type Fingerprinter struct {
 	hashes sync.Pool // of hash.Hash, with the seed
 }
 
-// NewFingerprinter returns a fingerprinter with the seed of a secret, or with a random seed without one.
-func NewFingerprinter(secret string) *Fingerprinter {
+// newFingerprinter returns a fingerprinter with the seed of a secret, or with a random seed without one.
+func newFingerprinter(secret string) *Fingerprinter {
 	f := &Fingerprinter{}
 	f.hashes.New = func() any { return hmac.New(sha256.New, f.seed[:]) }
 	if secret != "" {

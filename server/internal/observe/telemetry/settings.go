@@ -36,5 +36,5 @@ func (l *Settings) Fingerprinter() (*Fingerprinter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return NewFingerprinter(text), nil
+	return newFingerprinter(text), nil
 }

@@ -152,7 +152,7 @@ func TestKeysMakeNoSeries(t *testing.T) {
 
 func TestLogsASampleOfDenials(t *testing.T) {
 	var out bytes.Buffer
-	prints := NewFingerprinter("")
+	prints := newFingerprinter("")
 	d := NewDenials(slog.New(slog.NewJSONHandler(&out, nil)), 3, prints.Fingerprint)
 	now := time.Unix(1_000_000, 0)
 	d.now = func() time.Time { return now }
@@ -202,7 +202,7 @@ func TestLogsASampleOfDenials(t *testing.T) {
 
 func TestASampleOfNoneLogsNone(t *testing.T) {
 	var out bytes.Buffer
-	d := NewDenials(slog.New(slog.NewTextHandler(&out, nil)), 0, NewFingerprinter("").Fingerprint)
+	d := NewDenials(slog.New(slog.NewTextHandler(&out, nil)), 0, newFingerprinter("").Fingerprint)
 	d.Observe(edgeProxy, &policy.Verdict{Action: policy.Deny})
 	if out.Len() > 0 {
 		t.Errorf("without a sample, a denial was logged: %s", out.String())
@@ -211,7 +211,7 @@ func TestASampleOfNoneLogsNone(t *testing.T) {
 
 func TestLogsWhatIsMissing(t *testing.T) {
 	var out bytes.Buffer
-	d := NewDenials(slog.New(slog.NewTextHandler(&out, nil)), 1, NewFingerprinter("").Fingerprint)
+	d := NewDenials(slog.New(slog.NewTextHandler(&out, nil)), 1, newFingerprinter("").Fingerprint)
 	d.Observe(edgeProxy, &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNever, Rule: &policy.Rule{Name: "user"}, Missing: &policy.Part{Name: "X-User"}})
 	if !strings.Contains(out.String(), "missing=X-User") {
 		t.Errorf("the log of a denial has no missing=X-User: %s", out.String())
@@ -219,7 +219,7 @@ func TestLogsWhatIsMissing(t *testing.T) {
 }
 
 func TestFingerprintsTellKeysApartAndNothingElse(t *testing.T) {
-	f, g := NewFingerprinter(""), NewFingerprinter("")
+	f, g := newFingerprinter(""), newFingerprinter("")
 	a, b := sluice.NewKey("a", "b"), sluice.StringKey("a\x01b")
 	if f.Fingerprint(a) != f.Fingerprint(sluice.NewKey("a", "b")) {
 		t.Error("one key has two fingerprints")

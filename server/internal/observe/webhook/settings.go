@@ -88,7 +88,7 @@ func (w *Settings) Secret() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := CheckSecret(key); err != nil {
+	if err := checkSecret(key); err != nil {
 		end := "_env"
 		if w.SecretFile != "" {
 			end = "_file"

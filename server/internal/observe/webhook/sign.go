@@ -21,8 +21,8 @@ const (
 // leastKey is the least length of the key, in bytes.
 const leastKey = 24
 
-// CheckSecret returns why a secret cannot sign messages. The error does not show the secret.
-func CheckSecret(secret string) error {
+// checkSecret returns why a secret cannot sign messages. The error does not show the secret.
+func checkSecret(secret string) error {
 	_, err := keyOf(secret)
 	return err
 }
