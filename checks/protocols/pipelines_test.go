@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -225,6 +226,36 @@ func TestPipelinesWhileRedisHangs(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("the store does not decide again")
 		}
+	}
+}
+
+// TestPatientDecisionsOutlastOtherCalls stops Redis for longer than the server waits for other calls, such as reads of overrides,
+// and for less than a decision may take. Those calls do not end the decision that waits on the same connection.
+func TestPatientDecisionsOutlastOtherCalls(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	p := pipelines(t, forPipelines(r.Addr(), "20s"))
+	var before sync.WaitGroup
+	for range 32 { // at once, so that later calls share a connection with calls that wait
+		before.Go(func() {
+			if got := p.checks("strict 192.0.2.1"); got != "1" {
+				t.Errorf("before Redis stops, the decision is %s, want 1", got)
+			}
+		})
+	}
+	before.Wait()
+	if err := r.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	decided := make(chan string, 1)
+	go func() { defer close(decided); decided <- p.checks("strict 192.0.2.1") }()
+	p.until("sluice_overrides_stale", func(n float64) bool { return n == 1 })
+	<-time.After(time.Second) // the next calls are written, and given up
+	if err := r.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-decided; got != "1" {
+		t.Errorf("the decision that waited for Redis is %q, want 1: it had 20 s", got)
 	}
 }
 

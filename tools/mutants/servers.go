@@ -18,6 +18,11 @@ var ofServers = []mutation{
 		"server/internal/store/peers TestHostilePeers",
 	},
 	{
+		"calls about records do not end decisions that have more time", "server/internal/store/remote/records.go",
+		"until.Sub(began) >= r.patience", "until.Sub(began) >= 0",
+		"server/internal/store/remote TestCallsAboutRecordsHaveTheTimeOfADecision",
+	},
+	{
 		"with hash_keys, servers give each other no keys", "server/internal/app/peers.go",
 		"if room < 0 || a.engine.store.KeySecret() != nil {", "if room < 0 {",
 		"checks/servers TestKeysOfServersWithASecret",

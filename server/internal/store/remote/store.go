@@ -313,7 +313,9 @@ func firstWord(text string) string {
 }
 
 // Records returns the records of a space, which all servers of the store share. Calls fail until there is a connection.
-func (r *Store) Records(space string) records { return records{&r.remote, space} } //nolint:revive // it implements interfaces of its users
+func (r *Store) Records(space string) records { //nolint:revive // it implements interfaces of its users
+	return records{&r.remote, space, r.file.Deadline}
+}
 
 // KeySecret is the secret of hash_keys; nil if Redis has the keys of clients as they are.
 func (r *Store) KeySecret() []byte { return r.options.Secret }

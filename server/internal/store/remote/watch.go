@@ -21,7 +21,7 @@ const (
 	idleInterval = time.Second
 	downInterval = 200 * time.Millisecond
 	// mendPatience is how long a call may take that opens a lost connection again. The deadline of a
-	// decision may be too short for that.
+	// decision may be too short for that; if it is longer, it counts: a call that is late ends the decisions of its connection.
 	mendPatience = 2 * time.Second
 )
 
@@ -116,7 +116,7 @@ func (r *Store) probeShard(ctx context.Context, shard int) error {
 		}
 		q.Key = sluice.StringKey("sluice probe " + strconv.Itoa(i))
 	}
-	patient, cancel := context.WithTimeout(ctx, mendPatience)
+	patient, cancel := context.WithTimeout(ctx, max(mendPatience, r.file.Deadline))
 	_, err := r.remote.to.Load().Decide(patient, q)
 	cancel()
 	if err != nil {
