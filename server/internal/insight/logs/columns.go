@@ -36,7 +36,7 @@ func (c *columns) when(line string, rec *Record) (why string) {
 
 // use makes the template. Lines can have further columns.
 func (c *columns) use(tabs bool) {
-	c.pieces, c.times, c.end = nil, nil, " "
+	c.pieces, c.end = nil, " "
 	if tabs {
 		c.end = "\t"
 	}

@@ -220,7 +220,10 @@ func decimal(text string, exponent int) (int64, bool) {
 // setRequest reads a request line: method, target and protocol.
 func setRequest(rec *Record, text string) (why string) {
 	i := strings.IndexByte(text, ' ')
-	j := strings.LastIndexByte(text, ' ')
+	j := len(text) - len(" HTTP/1.1")
+	if j < 0 || text[j] != ' ' {
+		j = strings.LastIndexByte(text, ' ')
+	}
 	if i <= 0 || i > 24 || text[0] < 'A' || text[0] > 'z' {
 		return noRequest // or bytes of another protocol
 	}
@@ -251,14 +254,15 @@ func absolute(before, target string) (host, rest string) {
 // withoutPort removes the port of an address, and what syslog writes before it.
 func withoutPort(text string) string {
 	text = text[strings.LastIndexByte(text, ' ')+1:]
-	host, port, found := strings.Cut(text, ":")
+	colon := strings.IndexByte(text, ':')
 	switch {
-	case found && text[0] == '[':
-		host, _, _ = strings.Cut(text[1:], "]")
-	case strings.Contains(port, ":"): // an address of version 6
+	case colon < 0 || text[0] != '[' && strings.LastIndexByte(text, ':') != colon: // no port, or an address of version 6
 		return text
+	case text[0] == '[':
+		host, _, _ := strings.Cut(text[1:], "]")
+		return host
 	}
-	return host
+	return text[:colon]
 }
 
 // withoutDefaultPort removes the ports 80 and 443 of a host.

@@ -161,22 +161,17 @@ func (b *builder) template(text string) (*template, error) {
 	return t, nil
 }
 
-// split returns the fields of which a request's beginning is computed, and all but the times. A format with several times
-// or durations uses only the last kind.
-func (b *builder) split(fields []field) (times, others []field) {
+// part returns the fields of which a request's beginning is computed, or all but the times. A format with several times or durations
+// uses only the last kind.
+func (b *builder) part(fields []field, times bool) (some []field) {
 	for _, f := range fields {
-		coarse := f.kind.isTime() && f.kind != b.finest[0] || f.kind.isDuration() && f.kind != b.finest[1]
-		if f.kind == day && b.finest[0] == clock {
-			coarse = false
-		}
-		if !coarse && (f.kind.isTime() || f.kind.isDuration()) {
-			times = append(times, f)
-		}
-		if !coarse && !f.kind.isTime() {
-			others = append(others, f)
+		k := f.kind
+		coarse := k.isTime() && k != b.finest[0] && (k != day || b.finest[0] != clock) || k.isDuration() && k != b.finest[1]
+		if !coarse && (k.isDuration() || k.isTime() == times) {
+			some = append(some, f)
 		}
 	}
-	return times, others
+	return some
 }
 
 // format checks what the fields give.

@@ -178,9 +178,8 @@ func fromJSON(b *builder, text string, first []string) (*format, error) {
 	}
 	own := object{state: state{ends: b.ends}, times: members{}, others: members{}}
 	for i, path := range wanted {
-		times, others := b.split(fields[i])
-		own.times.add(path, times)
-		own.others.add(path, others)
+		own.times.add(path, b.part(fields[i], true))
+		own.others.add(path, b.part(fields[i], false))
 	}
 	b.known = slices.Sorted(maps.Keys(seen))
 	f, err := b.format(func() parser {

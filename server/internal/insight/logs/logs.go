@@ -361,10 +361,12 @@ func (r *Reader) skip(s *source, number int32, line, why string) {
 
 // reset makes a record of which nothing is known.
 func (r *Reader) reset(rec *Record) {
-	*rec = Record{Duration: -1, Sent: -1, Received: -1, Values: rec.Values[:0]}
+	values := rec.Values[:0]
 	for range r.layout.Names {
-		rec.Values = append(rec.Values, Missing)
+		values = append(values, Missing)
 	}
+	*rec = Record{}
+	rec.Duration, rec.Sent, rec.Received, rec.Values = -1, -1, -1, values
 }
 
 // printable returns the beginning of a line, without what a terminal could take for something else than text.

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"math/bits"
 	"slices"
 	"strings"
 )
@@ -10,99 +11,46 @@ type template struct {
 	state
 	prefix string
 	pieces []piece
-	times  []piece // with only the fields that the time depends on
+	times  program // sets the time, and what it depends on
+	others program // sets all but the time
 }
 
 // piece is a field, and the literal behind it.
 type piece struct {
 	fields []field
 	end    string // empty for the rest of the line
-	must   bool   // a line without the literal is not of the format
-	plain  bool   // the field ends at the first byte of the literal
-	quoted bool   // the end begins with a quote, and a backslash escapes quotes in the field
 	list   bool   // several parts with ", " and " : " between them, as nginx writes them
-	stamp  int    // the length of the time that follows: a field with the literal in it ends where the time begins
-	behind string // what follows that time
 }
 
 func (t *template) when(line string, rec *Record) (why string) {
 	rec.At = unknownTime
-	return t.begin(rec, t.run(t.times, line, rec))
+	return t.begin(rec, t.run(&t.times, line, rec))
 }
 
 func (t *template) parse(line string, rec *Record) (why string) {
-	return t.run(t.pieces, line, rec)
+	return t.run(&t.others, line, rec)
 }
 
-// run sets the fields of pieces.
-func (t *template) run(pieces []piece, line string, rec *Record) (why string) {
-	if t.prefix != "" && !strings.HasPrefix(line, t.prefix) {
+// run sets the fields of a line.
+func (t *template) run(p *program, line string, rec *Record) (why string) {
+	if !strings.HasPrefix(line, t.prefix) {
 		return otherLine
 	}
-	rest := line[len(t.prefix):]
-	for i := range pieces {
-		p := &pieces[i]
-		text := rest
-		if p.end != "" {
-			n := strings.IndexByte(rest, p.end[0])
-			if !p.plain && n >= 0 {
-				n = p.find(rest, n)
-			}
-			if n >= 0 {
-				text, rest = rest[:n], rest[n+len(p.end):]
-			} else if rest = ""; p.must {
-				return otherLine
-			}
-		}
-		for _, f := range p.fields {
-			if why := f.set(rec, text, &t.state); why != "" {
-				return why
-			}
-		}
-		if rest == "" && !p.must {
+	found, ok := p.find(line, len(t.prefix))
+	if !ok {
+		return otherLine
+	}
+	for i := range p.sets {
+		s := &p.sets[i]
+		if s.cut >= found {
 			break
+		}
+		c := p.cuts[s.cut]
+		if why := s.field.set(rec, line[c.from:c.to], &t.state); why != "" {
+			return why
 		}
 	}
 	return ""
-}
-
-// find returns where the literal behind the field is, -1 if it is not in the text. It looks from n, where its first byte is.
-func (p *piece) find(text string, n int) int {
-	for {
-		if p.is(text[n:]) && p.ends(text, n) {
-			return n
-		}
-		next := strings.IndexByte(text[n+1:], p.end[0])
-		if next < 0 {
-			return -1
-		}
-		n += 1 + next
-	}
-}
-
-// is reports whether a text begins with the literal. Its first byte does.
-func (p *piece) is(text string) bool {
-	n := len(p.end)
-	return n == 1 || len(text) >= n && text[1] == p.end[1] && (n == 2 || text[2:n] == p.end[2:])
-}
-
-// ends reports whether the field ends at the literal that is there.
-func (p *piece) ends(text string, n int) bool {
-	switch {
-	case p.quoted:
-		if n == 0 || text[n-1] != '\\' {
-			return true
-		}
-		unescaped := strings.TrimRight(text[:n], `\`)
-		return (n-len(unescaped))%2 == 0
-	case p.stamp > 0:
-		after := n + len(p.end) + p.stamp
-		return after <= len(text) && strings.HasPrefix(text[after:], p.behind)
-	case p.list:
-		return n == 0 || text[n-1] != ',' && text[n-1] != ':' && !strings.HasPrefix(text[n+1:], ": ")
-	default:
-		return true
-	}
 }
 
 // literal adds a text between fields.
@@ -114,45 +62,151 @@ func (t *template) literal(text string) {
 	t.pieces[len(t.pieces)-1].end += text
 }
 
-// finish makes the pieces ready. A line must have so many of them.
+// finish makes the programs. A line must have so many pieces.
 func (t *template) finish(b *builder, needed int) {
-	all := t.pieces
-	t.pieces = nil
-	for i, p := range all {
-		p.must = i+1 < needed
-		p.quoted = strings.HasPrefix(p.end, `"`)
-		if i+1 < len(all) && strings.HasSuffix(p.end, " [") {
-			if next := all[i+1]; slices.ContainsFunc(next.fields, func(f field) bool { return f.kind == stamp }) && strings.HasPrefix(next.end, "] ") {
-				p.stamp, p.behind = len("10/Oct/2000:13:55:36 -0700"), next.end
+	t.times, t.others = newProgram(b, t.pieces, needed, true), newProgram(b, t.pieces, needed, false)
+}
+
+// program finds fields of a line, and sets them.
+type program struct {
+	steps []step
+	sets  []set // in the order of the cuts
+	cuts  []cut // of the last line: for each step, its field and the time behind it
+}
+
+// set is a field, and where its text is.
+type set struct {
+	field
+	cut int
+}
+
+// cut is a part of a line.
+type cut struct{ from, to int }
+
+// step finds the end of a field.
+type step struct {
+	piece
+	first  uint64 // the first byte of the literal, eight times
+	head   uint64 // the first bytes of the literal, at most eight
+	mask   uint64 // of the head
+	must   bool   // a line without the literal is not of the format
+	plain  bool   // the field ends where the head is
+	quoted bool   // the literal begins with a quote, and a backslash escapes quotes in the field
+	timed  bool   // a time follows: a field with the literal in it ends where the time begins
+	behind string // what follows that time
+}
+
+// stampSize is the length of a time that a step skips.
+const stampSize = len("10/Oct/2000:13:55:36 -0700")
+
+// newProgram makes the program that sets the time and what it depends on, or all but the time.
+func newProgram(b *builder, pieces []piece, needed int, times bool) (p program) {
+	for i := 0; i < len(pieces); i++ {
+		s := step{piece: pieces[i], must: i+1 < needed, quoted: strings.HasPrefix(pieces[i].end, `"`)}
+		fields, behind := b.part(s.fields, times), []field(nil)
+		if i+1 < len(pieces) && strings.HasSuffix(s.end, " [") {
+			next := pieces[i+1]
+			if s.timed = slices.ContainsFunc(next.fields, func(f field) bool { return f.kind == stamp }) && strings.HasPrefix(next.end, "] "); s.timed {
+				s.behind, behind = next.end, b.part(next.fields, times)
+				i++
 			}
 		}
-		p.plain = len(p.end) == 1 && !p.quoted && !p.list
-		fields := p.fields
-		p.fields, _ = b.split(fields)
-		t.times = p.addTo(t.times)
-		_, p.fields = b.split(fields)
-		t.pieces = p.addTo(t.pieces)
+		if n := min(8, len(s.end)); n > 0 {
+			s.first, s.mask, s.head = ones*uint64(s.end[0]), ^uint64(0)>>(64-8*n), word((s.end + "       ")[:8])
+			s.head &= s.mask
+		}
+		s.plain = len(s.end) <= 8 && !s.quoted && !s.timed && !s.list
+		// A field of which nothing is set need not be found if no field can have the literal that follows: servers escape quotes.
+		if n := len(p.steps) - 1; n >= 0 && len(fields) == 0 && !s.quoted && strings.Contains(s.end+s.behind, `"`) && !p.steps[n].quoted && !p.uses(n) {
+			p.steps = p.steps[:n]
+		}
+		for _, f := range fields {
+			p.sets = append(p.sets, set{f, 2 * len(p.steps)})
+		}
+		for _, f := range behind {
+			p.sets = append(p.sets, set{f, 2*len(p.steps) + 1})
+		}
+		p.steps = append(p.steps, s)
 	}
-	t.times = trim(t.times, func(p piece) bool { return true })
-	t.pieces = trim(t.pieces, func(p piece) bool { return !p.must })
+	for n := len(p.steps) - 1; n >= 0 && !p.uses(n) && (times || !p.steps[n].must); n-- {
+		p.steps = p.steps[:n]
+	}
+	p.cuts = make([]cut, 2*len(p.steps))
+	return p
 }
 
-// trim removes the last pieces without a field that are not of use.
-func trim(pieces []piece, useless func(piece) bool) []piece {
-	n := len(pieces)
-	for n > 0 && len(pieces[n-1].fields) == 0 && useless(pieces[n-1]) {
-		n--
-	}
-	return pieces[:n]
-}
+// uses reports whether something of the last step is set.
+func (p *program) uses(last int) bool { return len(p.sets) > 0 && p.sets[len(p.sets)-1].cut/2 == last }
 
-// addTo adds a piece. A piece without a field before it is not needed, if no field can have the literal that follows:
-// servers escape quotes.
-func (p piece) addTo(pieces []piece) []piece {
-	if n := len(pieces); n > 0 && len(p.fields) == 0 && !p.quoted && strings.Contains(p.end+p.behind, `"`) {
-		if before := pieces[n-1]; len(before.fields) == 0 && !before.quoted {
-			pieces = pieces[:n-1]
+// find finds the fields of a line behind the prefix, and returns how many cuts there are. It returns false for a line that is not of
+// the format.
+func (p *program) find(line string, at int) (found int, ok bool) {
+	for i := range p.steps {
+		s := &p.steps[i]
+		from := at
+		for ok = false; !ok && s.end != ""; at++ {
+			next := 16
+			if at+16 <= len(line) { // most fields are short: no branch depends on how short they are
+				a, b := word(line[at:at+8])^s.first, word(line[at+8:at+16])^s.first
+				next = bits.TrailingZeros64((a-ones)&^a&(ones<<7)) / 8
+				next += bits.TrailingZeros64((b-ones)&^b&(ones<<7)) / 8 & -(next / 8) // if the first eight bytes lack it
+			}
+			if next == 16 {
+				next = strings.IndexByte(line[at:], s.end[0])
+			}
+			if next < 0 {
+				break
+			}
+			at += next
+			if at+8 <= len(line) {
+				ok = word(line[at:at+8])&s.mask == s.head && (s.plain || s.ends(line[from:], at-from))
+			} else {
+				ok = strings.HasPrefix(line[at:], s.end) && s.ends(line[from:], at-from)
+			}
+		}
+		if !ok {
+			p.cuts[2*i] = cut{from, len(line)}
+			return 2*i + 1, !s.must
+		}
+		p.cuts[2*i] = cut{from, at - 1}
+		at += len(s.end) - 1
+		if s.timed {
+			p.cuts[2*i+1] = cut{at, at + stampSize}
+			at += stampSize + len(s.behind)
+		}
+		if at == len(line) && !s.must {
+			return 2*i + 2, true
 		}
 	}
-	return append(pieces, p)
+	return len(p.cuts), true
+}
+
+// ones is 1 in each of eight bytes.
+const ones = 0x0101010101010101
+
+// word returns the first eight bytes of a text, the first one as the lowest.
+func word(s string) uint64 {
+	_ = s[7]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
+// ends reports whether the field ends at the literal that is there.
+func (s *step) ends(text string, n int) bool {
+	switch {
+	case len(s.end) > 8 && !strings.HasPrefix(text[n:], s.end):
+		return false
+	case s.quoted:
+		if n == 0 || text[n-1] != '\\' {
+			return true
+		}
+		unescaped := strings.TrimRight(text[:n], `\`)
+		return (n-len(unescaped))%2 == 0
+	case s.timed:
+		after := n + len(s.end) + stampSize
+		return after <= len(text) && strings.HasPrefix(text[after:], s.behind)
+	case s.list:
+		return n == 0 || text[n-1] != ',' && text[n-1] != ':' && !strings.HasPrefix(text[n+1:], ": ")
+	default:
+		return true
+	}
 }
