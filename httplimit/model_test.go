@@ -210,6 +210,51 @@ func TestModelRequests(t *testing.T) {
 	}
 }
 
+// A path that names a cheap model, and a dear one once a service resolves it, is refused. So is one that may name none.
+func TestModelsOfPaths(t *testing.T) {
+	t.Parallel()
+	const gemini = `{"generationConfig":{"maxOutputTokens":100}}`
+	for target, c := range map[string]struct {
+		status int
+		used   int64
+	}{
+		"/openai/deployments/cheap/chat/completions":                                 {200, 46},
+		"/openai/deployments/dear/chat/completions":                                  {200, 4600},
+		"/OpenAI/Deployments/Dear/chat/completions":                                  {200, 4600},
+		"/openai//deployments/dear/chat/completions":                                 {400, 0},
+		"/openai/x/../deployments/dear/chat/completions":                             {400, 0},
+		"/openai/deployments/cheap/../dear/chat/completions":                         {400, 0},
+		"/openai/deployments/cheap/%2e%2e/dear/chat/completions":                     {400, 0},
+		"/openai/deployments/cheap%2f..%2fdear/chat/completions":                     {400, 0},
+		"/openai/deployments/cheap/..;/dear/chat/completions":                        {400, 0},
+		"/openai/deployments/cheap/..;x/dear/chat/completions":                       {400, 0},
+		"/openai/deployments/dear;/chat/completions":                                 {400, 0},
+		"/openai/deployments/cheap/chat/completions/../../../../../chat/completions": {400, 0},
+		"/v1beta/models/cheap:generateContent":                                       {200, 48},
+		"/v1beta/models/dear:generateContent":                                        {200, 4800},
+		"/v1beta/models/dear:generateContent/x/%2e%2e":                               {200, 4800},
+		"/v1beta/models/dear:generateContent;x":                                      {200, 4800},
+		"/v1beta/models/cheap:generateContent/..;/dear:generateContent":              {200, 4800},
+		"/v1beta/models/cheap%252f%252e%252e%252fdear:generateContent":               {400, 0},
+	} {
+		t.Run(target, func(t *testing.T) {
+			t.Parallel()
+			m := startModels(t, policy.Cost{Model: &policy.ModelCost{Prices: []policy.ModelPrice{
+				{Model: "cheap*", Input: 1e6, Output: 1e6}, {Model: "*", Input: 1e8, Output: 1e8},
+			}}}, nil)
+			body := `{"model":"cheap","max_tokens":100}`
+			if strings.HasPrefix(target, "/v1beta") {
+				body = gemini
+			}
+			status, text := m.raw(t, post(target, "", body))
+			m.end(t)
+			if got := m.used(t); status != c.status || got != c.used {
+				t.Errorf("status %d and %d units, want %d and %d: %s", status, got, c.status, c.used, text)
+			}
+		})
+	}
+}
+
 // The body reaches the service byte for byte, however it came, also if the client waits for the answer 100.
 func TestModelBodiesArriveWhole(t *testing.T) {
 	t.Parallel()

@@ -270,31 +270,53 @@ func badBody(problem, remedy string) error {
 // modelName returns the name of a model as rules compare it.
 func modelName(name string) string { return strings.ToLower(strings.TrimSpace(name)) }
 
-// formatOf returns the format of a request, and its decoded path. Without a format of the rule, the path decides: as it is,
-// and as services may resolve it. A path with two formats is refused.
+// formatOf returns the format of a request, and its decoded path in lower case. Without a format of the rule, the path decides: as it
+// is, and as services may resolve it. A path with two formats, or two models, is refused.
 func formatOf(given string, u *url.URL) (f modelusage.Format, at string, err error) {
-	if u != nil {
-		at = u.Path
-	}
+	of := modelusage.FormatOfPath
 	if given != "" {
-		f, err = modelusage.ParseFormat(given)
-		return f, at, err
-	}
-	f = modelusage.FormatOfPath(at)
-	plain := at
-	for range 2 {
-		if decoded, err := url.PathUnescape(plain); err == nil {
-			plain = decoded
+		if f, err = modelusage.ParseFormat(given); err != nil {
+			return f, at, err
 		}
+		of = func(string) modelusage.Format { return f }
 	}
-	plain, _, _ = strings.Cut(path.Clean("/"+strings.ToLower(strings.ReplaceAll(plain, `\`, "/"))), ";")
-	switch other := modelusage.FormatOfPath(plain); {
-	case f == modelusage.Unknown && other != f:
-		return other, plain, nil
-	case other != f && other != modelusage.Unknown:
-		return f, at, &policy.AttributeError{
-			Attribute: "path", Problem: fmt.Sprintf("is of the format %v, and resolved it is of the format %v", f, other), Remedy: "send the path without dots, semicolons, and empty or encoded segments",
+	if u != nil {
+		at = strings.ToLower(u.Path)
+	}
+	f = of(at)
+	for _, plain := range resolved(at) {
+		switch other := of(plain); {
+		case other == modelusage.Unknown:
+		case f == modelusage.Unknown:
+			f, at = other, plain
+		case other != f:
+			return f, at, badPath(fmt.Sprintf("is of the format %v, and resolved it is of the format %v", f, other))
+		case modelName(modelusage.ModelOfPath(plain)) != modelName(modelusage.ModelOfPath(at)):
+			return f, at, badPath("names another model once it is resolved")
 		}
 	}
 	return f, at, nil
+}
+
+// resolved returns a path as services may resolve it: with parameters of a segment at the end, or of each segment.
+func resolved(at string) [2]string {
+	for range 2 {
+		if decoded, err := url.PathUnescape(at); err == nil {
+			at = decoded
+		}
+	}
+	at = "/" + strings.ReplaceAll(strings.ToLower(at), `\`, "/")
+	atEnd, _, _ := strings.Cut(path.Clean(at), ";")
+	segments := strings.Split(at, "/")
+	for i := range segments {
+		segments[i], _, _ = strings.Cut(segments[i], ";")
+	}
+	return [2]string{atEnd, path.Clean(strings.Join(segments, "/"))}
+}
+
+// badPath refuses a request because of its path.
+func badPath(problem string) error {
+	return &policy.AttributeError{
+		Attribute: "path", Problem: problem, Remedy: "send the path without dots, semicolons, and empty or encoded segments",
+	}
 }

@@ -88,7 +88,7 @@ func ModelOfPath(path string) string {
 func geminiModel(path string) string {
 	segment := path[strings.LastIndexByte(path, '/')+1:]
 	model, method, _ := strings.Cut(segment, ":")
-	if method != "generateContent" && method != "streamGenerateContent" {
+	if !strings.EqualFold(method, "generateContent") && !strings.EqualFold(method, "streamGenerateContent") {
 		return ""
 	}
 	return model

@@ -62,7 +62,7 @@ func ReadRequest(f Format, path string, body []byte) (Request, error) {
 			{name: "maxOutputTokens", alias: "max_output_tokens", to: &r.MaxOutput},
 			{name: "candidateCount", alias: "candidate_count", to: &choices},
 		}}}
-		r.Stream = strings.HasSuffix(strings.TrimRight(path, "/"), ":streamGenerateContent")
+		r.Stream = strings.HasSuffix(strings.TrimRight(strings.ToLower(path), "/"), ":streamgeneratecontent")
 	}
 	if limit != "" {
 		fields = append(fields, field{name: limit, to: &r.MaxOutput})

@@ -173,8 +173,13 @@ var ofRequests = []mutation{
 		"httplimit TestBodiesReadAheadAreBounded",
 	},
 	{
+		"a path with two models is refused", "httplimit/modelrequest.go",
+		"		case modelName(modelusage.ModelOfPath(plain)) != modelName(modelusage.ModelOfPath(at)):", "		case false:",
+		"httplimit TestModelsOfPaths",
+	},
+	{
 		"a path with two formats is refused", "httplimit/modelrequest.go",
-		"	case other != f && other != modelusage.Unknown:", "	case false:",
+		"		case other != f:", "		case false:",
 		"httplimit TestModelRequests",
 	},
 	{
