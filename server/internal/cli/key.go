@@ -133,7 +133,7 @@ type peeked struct {
 // state is the state of a limit for a key. Remaining is nil if it is not known.
 type state struct {
 	wire.LimitUsage
-	Degraded, Overflow bool
+	Overflow bool
 }
 
 // word describes whether the next request would pass.
@@ -178,12 +178,12 @@ func (s *state) fullIn() string {
 	}
 }
 
-// left returns how many units are left.
-func (s *state) left() string {
-	if s.Remaining == nil {
+// leftOf returns how many units are left of a limit.
+func leftOf(l *wire.LimitUsage) string {
+	if l.Remaining == nil {
 		return "?"
 	}
-	return strconv.FormatInt(*s.Remaining, 10)
+	return strconv.FormatInt(*l.Remaining, 10)
 }
 
 // millis writes milliseconds, in seconds if there are some.
@@ -210,7 +210,7 @@ func (p *peeked) print(out io.Writer) error {
 	t := newRows(out, "LEFT", "OF", "PASSES IN", "FULL IN", "LIMIT", "STATE")
 	for i := range p.Limits {
 		l := &p.Limits[i]
-		left, of, full, word := l.left(), strconv.FormatInt(l.Capacity, 10), l.fullIn(), l.word()
+		left, of, full, word := leftOf(&l.LimitUsage), strconv.FormatInt(l.Capacity, 10), l.fullIn(), l.word()
 		switch { // without numbers that count
 		case l.Listed != "" && l.From != "":
 			left, of, full, word = "-", "-", "-", "unlimited"
@@ -380,6 +380,11 @@ func newKeys() *cobra.Command {
 						return err
 					}
 				}
+				if l.Degraded {
+					if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "the store does not answer: on_store_error of each rule decides, also about keys that are not listed\n"); err != nil {
+						return err
+					}
+				}
 				if len(l.Missing) > 0 {
 					if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "the list lacks the keys of %s, which gave no answer\n", printable(strings.Join(l.Missing, ", "))); err != nil {
 						return err
@@ -422,7 +427,7 @@ func (l *keyList) print(out io.Writer) error {
 		k := &l.Keys.Keys[i]
 		left, of, passes := "-", "-", "-"
 		if k.Now != nil {
-			left, of, passes = strconv.FormatInt(k.Now.Remaining, 10), strconv.FormatInt(k.Now.Capacity, 10), retryAfter(k.Now.Allowed, &k.Now.Waits, millis)
+			left, of, passes = leftOf(k.Now), strconv.FormatInt(k.Now.Capacity, 10), retryAfter(k.Now.Allowed, &k.Now.Waits, millis)
 		}
 		why := reason(k)
 		if k.Limit != k.Rule {

@@ -22,6 +22,7 @@ var updateTop = flag.Bool("update-top", false, "write the screens of sluice top 
 // busy returns the view of a busy server, after so many frames.
 func busy(frames int) *topView {
 	v := &topView{server: "http://127.0.0.1:9090"}
+	ninetyNine := int64(99)
 	wait := int64(119_000)
 	for i := range int64(frames) {
 		n := uint64(i)
@@ -45,8 +46,8 @@ func busy(frames int) *topView {
 			},
 			Heavy: []wire.HeavyKey{{Rule: "per-user", Digest: "00000000000000dd", Requests: 768_000, Within: 28_000, FirstMS: 1000 * i}},
 			Keys: []wire.DeniedKey{
-				{Rule: "login", Digest: "00000000000000aa", Role: "enforced", Reason: "banned", Denials: burst, FirstMS: 1000 * i, Now: &wire.LeftNow{Capacity: 10, Waits: wire.Waits{RetryAfterMS: &wait}}},
-				{Rule: "per-user", Digest: "00000000000000bb", Role: "enforced", Reason: "limited", Denials: 3 * n, Error: 12, FirstMS: 3_500_000, Candidate: &wire.Trial{Compared: 40, WouldDeny: 12}, Now: &wire.LeftNow{Allowed: true, Capacity: 1_000_000, Remaining: 99}},
+				{Rule: "login", Digest: "00000000000000aa", Role: "enforced", Reason: "banned", Denials: burst, FirstMS: 1000 * i, Now: &wire.LimitUsage{Capacity: 10, Remaining: new(int64), Waits: wire.Waits{RetryAfterMS: &wait}}},
+				{Rule: "per-user", Digest: "00000000000000bb", Role: "enforced", Reason: "limited", Denials: 3 * n, Error: 12, FirstMS: 3_500_000, Candidate: &wire.Trial{Compared: 40, WouldDeny: 12}, Now: &wire.LimitUsage{Allowed: true, Capacity: 1_000_000, Remaining: &ninetyNine}},
 				{Rule: "search", Digest: "00000000000000cc", Role: "shadow", Reason: "limited", Denials: 5 * n, FirstMS: 90_000},
 				{Rule: "per-user", Digest: "00000000000000dd", Role: "enforced", Reason: "limited", Denials: 7, FirstMS: 9000, Candidate: &wire.Trial{Compared: 7}},
 				{Rule: "per-user", Digest: "00000000000000ee", Role: "enforced", Reason: "limited", Denials: 7, FirstMS: 9000, Candidate: &wire.Trial{Compared: 7, WouldDeny: 8}},

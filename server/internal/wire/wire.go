@@ -41,6 +41,8 @@ type Keys struct {
 	Keys []DeniedKey `json:"keys"`
 	// More means that there are more keys than the caller wanted.
 	More bool `json:"more,omitempty"`
+	// Degraded means that the store did not answer, so that fallbacks decided what is left of some keys.
+	Degraded bool `json:"degraded,omitempty"`
 	// Servers are the other servers of the store whose keys are in the list, and Missing names the servers that give no answer now: the list
 	// may have keys of an earlier answer.
 	Servers int      `json:"servers,omitempty"`
@@ -69,8 +71,8 @@ type DeniedKey struct {
 	// FirstMS and LastMS are how long ago the first and the last of these denials were.
 	FirstMS int64 `json:"first_ms"`
 	LastMS  int64 `json:"last_ms"`
-	// Now is what is left; left out if the store did not answer, or the rule or the key is gone.
-	Now *LeftNow `json:"now,omitempty"`
+	// Now is the tightest limit of the key now; left out if the rule or the key is gone.
+	Now *LimitUsage `json:"now,omitempty"`
 }
 
 // Trial counts what the candidate of a rule decided about the requests of a denied key.
@@ -81,19 +83,6 @@ type Trial struct {
 	// WouldDeny counts the requests that the candidate would have denied: these, or requests that the rule allowed. Zero means that
 	// the candidate would free the key.
 	WouldDeny uint64 `json:"would_deny"`
-}
-
-// LeftNow is what a request of a key would get now.
-type LeftNow struct {
-	Allowed   bool   `json:"allowed"`
-	Reason    string `json:"reason,omitempty"`
-	Capacity  int64  `json:"capacity"`
-	Remaining int64  `json:"remaining"`
-	// From is where the numbers come from, if they are not the rule's.
-	From string `json:"from,omitempty"`
-	// Ahead says that units ahead would pay for the request; Remaining counts them.
-	Ahead bool `json:"ahead,omitempty"`
-	Waits
 }
 
 // Usage is what a key of a rule has used now.
@@ -131,11 +120,13 @@ type LimitUsage struct {
 	Allowed  bool   `json:"allowed"`
 	Reason   string `json:"reason,omitempty"`
 	Capacity int64  `json:"capacity"`
-	// Used and Remaining are left out if the store did not decide, or the key is banned.
+	// Used and Remaining are left out if the store did not decide, and Used also if the key is banned.
 	Used      *int64 `json:"used,omitempty"`
 	Remaining *int64 `json:"remaining,omitempty"`
 	// Ahead says that the limit denies the next request, and units ahead would pay for it.
 	Ahead bool `json:"ahead,omitempty"`
+	// Degraded says that a fallback decided, because the store did not answer.
+	Degraded bool `json:"degraded,omitempty"`
 	Waits
 }
 

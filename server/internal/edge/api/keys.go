@@ -1,14 +1,10 @@
 package api
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/url"
-	"time"
 
-	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
@@ -37,6 +33,7 @@ func (a *API) listKeys(w http.ResponseWriter, r *http.Request) *problem {
 		k := &denied[i]
 		if k.Key != nil {
 			k.Now = a.LeftNow(r.Context(), k)
+			all.Degraded = all.Degraded || k.Now != nil && k.Now.Degraded
 		}
 		if limited != "" && (k.Now == nil || k.Now.Allowed) {
 			continue
@@ -79,41 +76,6 @@ func listOf[T any](list []T) []T {
 		return []T{}
 	}
 	return list
-}
-
-// LeftNow returns what is left for a key now; nil if that is not known.
-func (a *API) LeftNow(ctx context.Context, k *wire.DeniedKey) (left *wire.LeftNow) {
-	if k.Key == nil {
-		return nil
-	}
-	v, err := a.o.Decider.DecideRule(ctx, policy.RuleRequest{Rule: k.Rule, Key: k.Key, Plan: k.Plan, Peek: true})
-	if err != nil || v.Err != nil {
-		return nil
-	}
-	for i := range v.Results {
-		m := &v.Results[i]
-		if m.Listed != policy.NotListed || m.Role == policy.RoleCandidate || m.Decision.Degraded {
-			continue
-		}
-		if d := &m.Decision; left == nil || tighter(d, left) {
-			left = &wire.LeftNow{
-				Allowed: d.Allowed, Reason: d.Reason.String(), Capacity: d.Limit, Remaining: d.Remaining, Waits: waitsOf(d, d.Delay),
-				From: a.phrases().LimitResult(m).From, Ahead: m.Ahead != nil,
-			}
-		}
-	}
-	return left
-}
-
-// tighter reports whether a decision leaves less than another one.
-func tighter(d *sluice.Decision, than *wire.LeftNow) bool {
-	if d.Allowed != than.Allowed {
-		return than.Allowed
-	}
-	if !d.Allowed && than.RetryAfterMS != nil {
-		return ceil(d.RetryAfter, time.Millisecond) > *than.RetryAfterMS
-	}
-	return d.Allowed && d.Remaining < than.Remaining
 }
 
 // listed reads the rule whose keys the caller wants, and how many keys. Keys of all rules are listed for an empty rule.

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/sluicehq/sluice"
+
 	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
@@ -41,7 +43,7 @@ func TestListsDeniedKeys(t *testing.T) {
 	if k.Key[0] != "192.0.2.1" || k.Denials != 3 || k.LastMS < 1000 || k.Reason != "limited" || k.Role != "enforced" {
 		t.Errorf("want the last denial of the first key, got %+v", k)
 	}
-	if k.Now == nil || k.Now.Allowed || k.Now.Remaining != 0 || k.Now.Capacity != 1 || k.Now.RetryAfterMS == nil {
+	if k.Now == nil || k.Now.Allowed || *k.Now.Remaining != 0 || k.Now.Capacity != 1 || k.Now.RetryAfterMS == nil {
 		t.Errorf("now: %+v", k.Now)
 	}
 	if k := list.Keys[1]; k.Key != nil || k.Now != nil || k.Role != "shadow" {
@@ -70,5 +72,40 @@ func TestRefusesBadListsOfKeys(t *testing.T) {
 	}
 	if status, _, text := serve(t, bannable, nil).listed(""); status != http.StatusUnauthorized {
 		t.Errorf("without authorization: %d %s", status, text)
+	}
+}
+
+// fallback is a store that does not answer: the fallback of each rule decides.
+type fallback struct{ sluice.Store }
+
+func (f fallback) Decide(_ context.Context, r sluice.Request) (sluice.Decision, error) {
+	allowed := r.Limit.Name() == "plain"
+	d := sluice.Decision{Allowed: allowed, Degraded: true, Limit: r.Limit.Capacity()}
+	if !allowed {
+		d.Reason = sluice.ReasonStoreError
+	}
+	return d, nil
+}
+
+// While the store does not answer, the list says so. Keys of rules that deny then are limited, and what is left is not known.
+func TestLimitedKeysWithoutTheStore(t *testing.T) {
+	s := serve(t, bannable, func(o *Options) {
+		operators(o)
+		o.Decider = deciding(t, o.Decider.Policy(), fallback{o.Decider.Store()})
+		o.DeniedKeys = func(context.Context, string, int) (l wire.Keys) {
+			for _, rule := range []string{"strict", "plain"} {
+				l.Keys = append(l.Keys, wire.DeniedKey{Rule: rule, Key: []string{"192.0.2.1"}, Digest: "0123456789abcdef", Limit: rule, Role: "enforced", Reason: "limited", Denials: 1})
+			}
+			return l
+		}
+	})
+	for query, want := range map[string]int{"": 2, "?limited=true": 1} {
+		_, list, text := s.listed(query)
+		if len(list.Keys) != want || !list.Degraded || list.Keys[0].Rule != "strict" {
+			t.Fatalf("%s: %s; want %d keys by fallbacks", query, text, want)
+		}
+		if now := list.Keys[0].Now; now == nil || now.Allowed || now.Reason != "store-error" || now.Remaining != nil || !now.Degraded {
+			t.Errorf("%s: a key that the fallback denies: %+v", query, now)
+		}
 	}
 }

@@ -58,7 +58,7 @@ func TestDescribesEachField(t *testing.T) {
 	answers := map[string]any{
 		"Decision": decision{}, "LimitDecision": limitDecision{}, "Waits": wire.Waits{}, "Handling": handling{}, "Answer": answer{},
 		"Ended": ended{}, "Renewed": renewed{}, "Reset": resets{}, "Bans": wire.Bans{}, "Ban": wire.Ban{}, "Banned": banned{}, "Lifted": lifted{},
-		"Keys": wire.Keys{}, "DeniedKey": wire.DeniedKey{}, "Trial": wire.Trial{}, "LeftNow": wire.LeftNow{}, "Usage": wire.Usage{}, "LimitUsage": wire.LimitUsage{}, "AheadUsage": wire.AheadUsage{}, "Hybrid": wire.Hybrid{}, "HybridLimit": wire.HybridLimit{}, "HybridKey": wire.HybridKey{},
+		"Keys": wire.Keys{}, "DeniedKey": wire.DeniedKey{}, "Trial": wire.Trial{}, "Usage": wire.Usage{}, "LimitUsage": wire.LimitUsage{}, "AheadUsage": wire.AheadUsage{}, "Hybrid": wire.Hybrid{}, "HybridLimit": wire.HybridLimit{}, "HybridKey": wire.HybridKey{},
 		"Override": wire.Override{}, "Overrides": wire.Overrides{}, "OverriddenRules": wire.OverriddenRules{},
 		"OverrideChanged": wire.OverrideChanged{}, "OverridesChanged": wire.OverridesChanged{}, "Pressures": pressures{}, "Pressure": pressure{}, "Problem": problem{},
 	}

@@ -75,33 +75,29 @@ func (m *moment) UnmarshalJSON(data []byte) error {
 // changeOverrides sets overrides, or removes them. One override is a batch of one.
 func (a *API) changeOverrides(remove bool) func(http.ResponseWriter, *http.Request) *problem {
 	return func(w http.ResponseWriter, r *http.Request) *problem {
-		texts, batch, p := overridesOf(r, remove)
+		wanted, batch, p := overridesOf(r, remove)
 		if p != nil {
 			return p
 		}
-		changes, records, answers := make([]wire.KeptOverride, len(texts)), make([]Change, len(texts)), make([]wire.OverrideChanged, len(texts))
+		changes, records, answers := make([]wire.KeptOverride, len(wanted)), make([]Change, len(wanted)), make([]wire.OverrideChanged, len(wanted))
 		now, seen := time.Now(), map[string]int{}
-		for i := range texts {
-			o := &changes[i]
-			key, p := a.override(texts[i], o, now, remove)
+		for i := range wanted {
+			q, o := &wanted[i], &changes[i]
+			p := a.override(q, o, now, remove)
 			name := o.Rule + " " + strconv.Itoa(o.Key.Len()) + " " + o.Key.Text()
 			if first, twice := seen[name]; p == nil && twice {
 				p = invalid("key", fmt.Sprintf("The key is the key of overrides[%d] too.", first), "give each key once")
 			}
-			if seen[name] = i; p != nil {
-				if batch {
-					at := fmt.Sprintf("overrides[%d]", i)
-					p.Field, p.Detail = strings.TrimSuffix(at+"."+p.Field, "."), at+": "+p.Detail
-				}
-				if len(texts) > 1 {
-					p.Remedy += "; nothing of the batch was changed"
-				}
+			if seen[name] = i; p != nil && batch {
+				return inBatch(p, i, len(wanted))
+			}
+			if p != nil {
 				return p
 			}
 			o.By, o.At = printed(r.Header.Get("Sluice-Operator"), 128), now
 			answers[i] = wire.OverrideChanged{Rule: o.Rule, Key: listOf(a.o.Decider.Policy().KeyValues(o.Rule, o.Key)), Until: o.Until, Kept: a.o.Overrides.KeptIn()}
 			records[i] = Change{Action: "override", Status: http.StatusOK, Terms: o.Terms, Note: o.Note}
-			if a.of(&records[i], o.Rule, key); !o.Until.IsZero() {
+			if a.of(&records[i], o.Rule, q.Key); !o.Until.IsZero() {
 				records[i].For = o.Until.Sub(now)
 			}
 			if remove {
@@ -142,8 +138,8 @@ func (q *newOverride) fieldsOfChange(remove bool) any {
 	return q
 }
 
-// overridesOf returns the JSON of an override, or of each override of a batch.
-func overridesOf(r *http.Request, remove bool) (texts []json.RawMessage, batch bool, p *problem) {
+// overridesOf reads an override, or each override of a batch.
+func overridesOf(r *http.Request, remove bool) (all []newOverride, batch bool, p *problem) {
 	b := buffers.Get().(*[]byte)
 	defer keep(b)
 	if p := readBody(r, b); p != nil {
@@ -152,52 +148,69 @@ func overridesOf(r *http.Request, remove bool) (texts []json.RawMessage, batch b
 	var body struct {
 		Overrides []json.RawMessage `json:"overrides"`
 	}
-	seen, p := checkKeys(*b, append(fieldsOf(new(newOverride).fieldsOfChange(remove)), "overrides"))
-	if batch = seen["overrides"]; p != nil || !batch {
-		return []json.RawMessage{bytes.Clone(*b)}, false, p
+	all = make([]newOverride, 1)
+	seen, p := checkKeys(*b, append(fieldsOf(all[0].fieldsOfChange(remove)), "overrides"))
+	if batch = seen["overrides"]; p == nil && !batch {
+		p = decodeValue(*b, all[0].fieldsOfChange(remove))
+	}
+	if p != nil || !batch {
+		return all, false, p
 	}
 	switch p, n := decodeValue(*b, &body), len(body.Overrides); {
 	case len(seen) > 1:
 		return nil, true, invalid("overrides", `"overrides" is a batch, and there are fields of one override beside it.`, "give each override of the batch its own fields")
-	case p == nil && (n < 1 || n > mostOverrides):
+	case p != nil:
+		return nil, true, p
+	case n < 1 || n > mostOverrides:
 		return nil, true, invalid("overrides", fmt.Sprintf("The batch has %d overrides.", n), fmt.Sprintf("give 1 to %d in a call", mostOverrides))
-	default:
-		return body.Overrides, true, p
 	}
+	all = make([]newOverride, len(body.Overrides))
+	for i, text := range body.Overrides {
+		if p := decodeObject(text, all[i].fieldsOfChange(remove)); p != nil {
+			return nil, true, inBatch(p, i, len(all))
+		}
+	}
+	return all, true, nil
 }
 
-// override reads what a caller wants, and returns the key as the caller gave it.
-func (a *API) override(text []byte, o *wire.KeptOverride, now time.Time, remove bool) (key []string, p *problem) {
-	var q newOverride
-	if p := decodeObject(text, q.fieldsOfChange(remove)); p != nil {
-		return nil, p
+// inBatch makes a problem of an override the problem of a batch of so many.
+func inBatch(p *problem, i, of int) *problem {
+	at := fmt.Sprintf("overrides[%d]", i)
+	p.Field, p.Detail = strings.TrimSuffix(at+"."+p.Field, "."), at+": "+p.Detail
+	if of > 1 {
+		p.Remedy += "; nothing of the batch was changed"
 	}
+	return p
+}
+
+// override makes the change that a caller wants.
+func (a *API) override(q *newOverride, o *wire.KeptOverride, now time.Time, remove bool) (p *problem) {
 	k, err := a.o.Decider.Policy().KeyOf(q.Rule, q.Key...)
 	if remove && a.isGone(q.Rule) {
 		k, err = sluice.NewKey(q.Key...), nil // as it was listed
 	}
 	if err != nil {
-		return nil, a.requestProblem(err)
+		return a.requestProblem(err)
 	}
 	if o.Rule, o.Key, o.Removed = q.Rule, k, remove; remove {
-		return q.Key, nil
+		return nil
 	}
 	if p := tooLong(k); p != nil {
-		return nil, p
+		return p
 	}
 	if o.Terms, err = termsOf(&q.OverrideTerms); err != nil || len(o.Terms) > mostTerms {
-		return nil, invalid("limits", fmt.Sprintf("The numbers take more than %d bytes.", mostTerms), "give only the numbers that differ from the rule")
+		return invalid("limits", fmt.Sprintf("The numbers take more than %d bytes.", mostTerms), "give only the numbers that differ from the rule")
 	}
 	if err := a.o.Decider.Policy().CheckTerms(q.Rule, o.Terms); err != nil {
-		return nil, termsProblem(err)
+		return termsProblem(err)
 	}
 	if o.Until, p = q.end(now); p != nil {
-		return nil, p
+		return p
 	}
 	if o.Note = printed(q.Note, mostNote); o.Note != q.Note {
-		return nil, badNote(q.Note)
+		return badNote(q.Note)
 	}
-	return q.Key, nil
+	return nil
 }
 
 // isGone reports whether a rule has overrides, and the policy does not have it.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"math"
 	"net/http"
 
 	"github.com/sluicehq/sluice"
@@ -40,20 +41,58 @@ func (a *API) usageOf(ctx context.Context, q policy.RuleRequest) (*wire.Usage, *
 			continue
 		}
 		x := a.phrases().LimitResult(m)
-		l := wire.LimitUsage{Limit: x.Limit, Role: x.Role, Listed: x.Listed, From: x.From, Plan: x.Plan, Allowed: d.Allowed, Reason: d.Reason.String(), Capacity: m.Request.Limit.Capacity(), Waits: waitsOf(d, d.Delay)}
-		if !d.Degraded && m.Listed == policy.NotListed && d.Reason != sluice.ReasonBanned {
+		l := wire.LimitUsage{Limit: x.Limit, Role: x.Role, Listed: x.Listed, From: x.From, Plan: x.Plan, Allowed: d.Allowed, Reason: d.Reason.String(), Capacity: m.Request.Limit.Capacity(), Waits: waitsOf(d, d.Delay), Degraded: d.Degraded}
+		if !d.Degraded && m.Listed == policy.NotListed {
 			remaining := d.Remaining
 			if m.Ahead != nil {
 				remaining, l.Ahead = m.Ahead.Left, true
 			}
-			used := max(0, d.Limit-remaining)
-			l.Capacity, l.Used, l.Remaining = d.Limit, &used, &remaining
+			l.Capacity, l.Remaining = d.Limit, &remaining
+			if d.Reason != sluice.ReasonBanned {
+				used := max(0, d.Limit-remaining)
+				l.Used = &used
+			}
 		}
 		u.Limits = append(u.Limits, l)
 	}
 	var p *problem
 	u.Ahead, p = a.unitsAhead(ctx, q.Rule, q.Key)
 	return u, p
+}
+
+// LeftNow returns the tightest limit of a key now; nil if that is not known.
+func (a *API) LeftNow(ctx context.Context, k *wire.DeniedKey) (left *wire.LimitUsage) {
+	if k.Key == nil {
+		return nil
+	}
+	u, p := a.usageOf(ctx, policy.RuleRequest{Rule: k.Rule, Key: k.Key, Plan: k.Plan, Peek: true})
+	if p != nil {
+		return nil
+	}
+	for i := range u.Limits {
+		if l := &u.Limits[i]; left == nil || tighter(l, left) {
+			left = l
+		}
+	}
+	return left
+}
+
+// tighter reports whether a limit leaves less than another one.
+func tighter(l, than *wire.LimitUsage) bool {
+	number := func(n *int64) int64 {
+		if n == nil {
+			return math.MaxInt64 // no wait helps, or no number counts
+		}
+		return *n
+	}
+	switch {
+	case l.Allowed != than.Allowed:
+		return than.Allowed
+	case l.Allowed:
+		return number(l.Remaining) < number(than.Remaining)
+	default:
+		return number(l.RetryAfterMS) > number(than.RetryAfterMS)
+	}
 }
 
 // unitsAhead returns what a key of a rule has ahead; nil for nothing that counts.

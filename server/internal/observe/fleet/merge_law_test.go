@@ -60,8 +60,8 @@ func TestMergedDenialsAreBracketed(t *testing.T) {
 
 // The latest denial of a key says why it is limited and what is left, on whichever server it was; what candidates would do adds up.
 func TestMergedKeysFollowTheLatestDenial(t *testing.T) {
-	now := func(capacity int64) *wire.LeftNow { return &wire.LeftNow{Capacity: capacity} }
-	key := func(plan string, last int64, n *wire.LeftNow, c *wire.Trial) *Part {
+	now := func(capacity int64) *wire.LimitUsage { return &wire.LimitUsage{Capacity: capacity} }
+	key := func(plan string, last int64, n *wire.LimitUsage, c *wire.Trial) *Part {
 		return &Part{Tables: [kinds]Table{Denied: {Keys: []Key{{wire.DeniedKey{Rule: "r", Plan: plan, LastMS: last, Now: n, Candidate: c, Denials: 1}, "id"}}}}}
 	}
 	parts := []*Part{key("free", 9, now(1), &wire.Trial{Compared: 1}), key("gold", 2, now(3), &wire.Trial{Compared: 2, WouldDeny: 1}), key("silver", 5, now(2), nil)}
