@@ -16,8 +16,8 @@ import (
 type Attributes struct {
 	// Method is the request's method, in upper case: see CheckMethod.
 	Method string
-	// Host is the host that the request is for. The policy cleans it as CleanHost does, so an edge
-	// may give it with a port and in any case: see CheckHost.
+	// Host is the host that the request is for. The policy writes it in lower case, without a port and a dot at its
+	// end, so an edge may give it in any case and with a port: see CheckHost.
 	Host string
 	// Path is the request's path as it came, escaped: for net/http, r.URL.EscapedPath(). The policy
 	// cleans it as Paths.Clean does, which does not change a clean path. It also computes the path
@@ -145,7 +145,7 @@ type RepeatableValues interface {
 
 // Read returns what the request has for a name: a header, cookie, parameter, claim or attribute. Each
 // value is in one spelling: a cookie without quotes, Authorization with the usual case of its scheme, a signed token
-// with the one valid form of its base64, and the header Host as CleanHost returns it. A value that services read
+// with the one valid form of its base64, and the header Host as rules see hosts. A value that services read
 // differently is unclear. A header with bytes other than printable ASCII is unclear, because some services take them for spaces; so is one
 // with spaces around it, which a folded line can add and services remove.
 func (a *Attributes) Read(s Source, name string) Found {

@@ -81,7 +81,7 @@ func (o Form) append(out []byte, c byte, raw bool) []byte {
 }
 
 // isClean reports whether Clean would change nothing. It returns false for control characters, so that
-// AppendVariants looks for them in few paths.
+// Variants looks for them in few paths.
 func (o Form) isClean(s string) bool {
 	if s == "/" {
 		return true
