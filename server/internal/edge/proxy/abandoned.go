@@ -96,8 +96,8 @@ func passageOf(ctx context.Context) *passage {
 }
 
 // newPassage returns the passage of a client with a context, and the context of the passage. The caller must call finish.
-func newPassage(client context.Context, all *Abandoned, sent, cancels bool) (context.Context, *passage) {
-	p := &passage{all: all, sent: sent, cancels: cancels}
+func newPassage(client context.Context, all *Abandoned, cancels bool) (context.Context, *passage) {
+	p := &passage{all: all, cancels: cancels}
 	ctx, cancel := context.WithCancelCause(context.WithValue(context.WithoutCancel(client), passageKey{}, p))
 	p.cancel = cancel
 	p.stop = context.AfterFunc(client, p.leave)

@@ -112,7 +112,7 @@ func TestForwardsNothingForClientsThatLeft(t *testing.T) {
 		arrived <- r.URL.Path
 		<-over
 	})
-	ctx, p := newPassage(t.Context(), NewAbandoned(AbandonedOptions{}), false, false)
+	ctx, p := newPassage(t.Context(), NewAbandoned(AbandonedOptions{}), false)
 	tr := newTransport(t, TransportOptions{MaxConnections: 1})
 	first := make(chan struct{})
 	go func() {

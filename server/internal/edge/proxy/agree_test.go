@@ -96,7 +96,7 @@ func FuzzPathsAgree(f *testing.F) {
 				t.Fatal("the service got no request")
 			default:
 			}
-			p.o.Transport.(*Transport).Close()
+			p.o.Transport.Close()
 		}
 		if got[0] != got[1] {
 			t.Errorf("%q\ndirect:  %s\nhttp:    %s", answer, got[0], got[1])

@@ -35,7 +35,9 @@ func (e early) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestReadsABodyBeyondTheAnswer(t *testing.T) {
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		e := early{make(chan any, 1)}
-		p, err := New(Options{Upstream: &url.URL{Scheme: "http", Host: "up.example"}, Transport: e, Logger: discard()})
+		tr := TransportOptions{}.transport(false)
+		tr.plain.RegisterProtocol("http", e)
+		p, err := New(Options{Upstream: &url.URL{Scheme: "http", Host: "up.example"}, Transport: tr, Logger: discard()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,10 +11,8 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/http/httputil"
 	"net/netip"
-	"net/textproto"
 	"net/url"
 	"strings"
 	"time"
@@ -34,8 +32,8 @@ type Options struct {
 	// Upstream is where requests go: http or https, a host, and perhaps a path
 	// that is put before each request's path. Required.
 	Upstream *url.URL
-	// Transport carries requests to the upstream, see NewTransport. Required.
-	Transport http.RoundTripper
+	// Transport carries requests to the upstream. Required.
+	Transport *Transport
 	// UpstreamHost sends the upstream's own name as Host. Default: the client's
 	// Host.
 	UpstreamHost bool
@@ -125,8 +123,8 @@ func New(o Options) (*Proxy, error) {
 		o.ErrorLog = log.New(io.Discard, "", 0)
 	}
 	p := &Proxy{o: o, below: strings.Trim(o.Upstream.Path, "/") != ""}
-	if t, ok := o.Transport.(*Transport); ok && o.Upstream.Scheme == "http" && isPlainHost(o.Upstream.Host) {
-		p.direct, p.address = t.direct, net.JoinHostPort(o.Upstream.Hostname(), cmp.Or(o.Upstream.Port(), "80"))
+	if o.Upstream.Scheme == "http" && isPlainHost(o.Upstream.Host) {
+		p.direct, p.address = o.Transport.direct, net.JoinHostPort(o.Upstream.Hostname(), cmp.Or(o.Upstream.Port(), "80"))
 	}
 	p.reverse = httputil.ReverseProxy{
 		Rewrite:       func(pr *httputil.ProxyRequest) { pr.Out = p.outbound(pr.Out.Context(), pr.In) },
@@ -161,8 +159,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx := r.Context()
 	if answer.pending != nil {
-		_, reports := p.o.Transport.(*Transport)
-		ctx, answer.passage = newPassage(ctx, p.o.Abandoned, !reports, answer.pending.Cancels())
+		ctx, answer.passage = newPassage(ctx, p.o.Abandoned, answer.pending.Cancels())
 		defer answer.finish()
 	}
 	if p.direct != nil && p.carryPlain(ctx, answer, r) {
@@ -213,19 +210,7 @@ func (p *Proxy) carry(a *answer, out *http.Request) {
 	if out.Body != nil {
 		defer out.Body.Close()
 	}
-	var res *http.Response
-	var conn *upstream.Conn
-	var err error
-	if t, ok := p.o.Transport.(*Transport); ok {
-		res, conn, err = t.carry(out, &a.interim) //nolint:bodyclose // deliver closes it
-	} else {
-		res, err = p.o.Transport.RoundTrip(out.WithContext( //nolint:bodyclose // deliver closes it
-			httptrace.WithClientTrace(out.Context(), &httptrace.ClientTrace{
-				Got1xxResponse: func(status int, header textproto.MIMEHeader) error {
-					return a.interim.pass(status, http.Header(header))
-				},
-			})))
-	}
+	res, conn, err := p.o.Transport.carry(out, &a.interim) //nolint:bodyclose // deliver closes it
 	p.deliver(out.Context(), a, out, res, conn, err)
 }
 
@@ -280,10 +265,6 @@ func (p *Proxy) log(r *http.Request, f Failure, err error) {
 	level, message := slog.LevelInfo, "a request is malformed"
 	if !f.Client() {
 		level, message = slog.LevelWarn, "the upstream gave no answer"
-		var located *url.Error
-		if errors.As(err, &located) {
-			err = located.Err
-		}
 		attrs = append(attrs, slog.String("error", sampled.Brief(err.Error())))
 	}
 	if hidden > 0 {
