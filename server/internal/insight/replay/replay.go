@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -48,12 +47,13 @@ const batchSize = 2048
 // batch are records, and what was decided about them.
 type batch struct {
 	logs.Records
-	first   int64             // the id of the first
-	stats   logs.Stats        // after the last of them
-	homes   [batchSize]uint64 // if several engines decide by a policy
-	clients [batchSize]string
-	out     [mostEngines][batchSize]outcome
-	late    [mostEngines][]resolution
+	first    int64             // the id of the first
+	deciding sync.WaitGroup    // the engines
+	stats    logs.Stats        // after the last of them
+	homes    [batchSize]uint64 // if several engines decide by a policy
+	clients  [batchSize]string
+	out      [mostEngines][batchSize]outcome
+	late     [mostEngines][]resolution
 }
 
 // run is a replay that is under way.
@@ -151,21 +151,36 @@ func (r *run) start() error {
 // for each.
 const clockError = 2 * time.Millisecond
 
-// batches are how many batches are under way: one is read, one decided, and one counted.
-const batches = 3
+// batches are how many batches are under way: while the engines decide about one, the others are read, wait, or are counted.
+const batches = 4
 
-// read replays all records. One goroutine reads, each engine decides in one of its own, and one counts.
+// read replays all records. One goroutine reads, each engine decides in one of its own, and this one counts.
 func (r *run) read(ctx context.Context, reader *logs.Reader) {
 	empty, filled := make(chan *batch, batches), make(chan *batch, batches)
 	for range batches {
 		empty <- new(batch)
 	}
-	several := slices.ContainsFunc(r.sharded, func(all []*engine) bool { return len(all) > 1 })
+	var deciders []chan *batch
+	several := false
+	for lane, engines := range r.sharded {
+		several = several || len(engines) > 1
+		for number, e := range engines {
+			decided := make(chan *batch, batches)
+			deciders = append(deciders, decided)
+			go func() {
+				for b := range decided {
+					r.decide(b, lane, e, number, len(engines))
+					b.deciding.Done()
+				}
+			}()
+		}
+	}
 	go func() {
 		defer close(filled)
+		next := int64(1)
 		for b := range empty {
 			if ctx.Err() != nil || !reader.Next(&b.Records, batchSize) {
-				return
+				break
 			}
 			b.stats = reader.Stats()
 			if r.o.Logged != Demand {
@@ -174,27 +189,23 @@ func (r *run) read(ctx context.Context, reader *logs.Reader) {
 			for i := 0; several && i < len(b.All); i++ {
 				b.homes[i] = home(b.All[i].Client)
 			}
+			b.first = next
+			next += int64(len(b.All))
+			b.deciding.Add(len(deciders))
+			for _, d := range deciders {
+				d <- b
+			}
 			filled <- b
 		}
-	}()
-	var deciding, counting sync.WaitGroup
-	next := int64(1)
-	for b := range filled {
-		b.first = next
-		next += int64(len(b.All))
-		for lane, engines := range r.sharded {
-			for number, e := range engines {
-				deciding.Go(func() { r.decide(b, lane, e, number, len(engines)) })
-			}
+		for _, d := range deciders {
+			close(d)
 		}
-		deciding.Wait()
-		counting.Wait()
-		counting.Go(func() {
-			r.count(b)
-			empty <- b
-		})
+	}()
+	for b := range filled {
+		b.deciding.Wait()
+		r.count(b)
+		empty <- b
 	}
-	counting.Wait()
 	for lane, e := range r.engines {
 		for _, other := range r.sharded[lane][1:] {
 			e.absorb(other)
