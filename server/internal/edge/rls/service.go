@@ -17,17 +17,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Decider decides about all descriptors of a call as one. A policy.Decider is one.
-type Decider interface {
-	DecideDescriptors(ctx context.Context, domain string, q []descriptors.Request) policy.DescriptorVerdict
-}
-
-var _ Decider = (*policy.Decider)(nil)
-
 // Options configure a Service.
 type Options struct {
-	// Decider decides. Required.
-	Decider Decider
+	// Decider decides about all descriptors of a call as one. Required.
+	Decider *policy.Decider
 	// OnVerdict is called once for each verdict, with the time that the decision took. It must not keep or change
 	// the verdict. Optional.
 	OnVerdict func(v *policy.Verdict, took time.Duration)
