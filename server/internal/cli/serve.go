@@ -48,88 +48,98 @@ func newServe() *cobra.Command {
 				_, err := s.validate(false)
 				return err
 			}
-			reloads := newReloader(cmp.Or(s.envoyFolder(), s.config))
-			defer reloads.close()
-			kept := lastGood(s.lastGood)
-			f, quickStart, earlier, err := s.loadOrLast()
-			if f == nil {
-				return err
-			}
-			unknown, misspelt := checkEnvironment(f)
-			if err := errors.Join(misspelt, err, kept.check(quickStart)); err != nil {
-				return err
-			}
-			reloads.loaded(f)
-			o := s.options(f)
-			tokens, err := s.tokens(f)
-			if err != nil {
-				return err
-			}
-			o.Token, o.APIToken, o.ReadToken = tokens.Admin, tokens.API, tokens.Read
-			logger, err := newLogger(cmd.ErrOrStderr(), f.Log)
-			if err != nil {
-				return err
-			}
-			for _, name := range unknown {
-				logger.Warn("a variable begins as settings do and is none, so it is ignored", "variable", name)
-			}
-			if folder := s.envoyFolder(); folder != "" {
-				logger.Info("the configuration is of Envoy's rate limit service", "folder", folder)
-			}
-			for _, w := range s.warnings {
-				logger.Warn("the environment of Envoy's rate limit service does not fit", "warning", w)
-			}
-			if !quickStart {
-				for _, w := range f.Warnings() {
-					logger.Warn("a setting of the configuration has probably no effect, or not the intended one", "warning", w)
-				}
-			}
-			if w := memoryWarning(f); w != "" {
-				logger.Warn("the configuration allows more memory than the system", "warning", w)
-			}
-			o.Logger, o.Refused, o.Since = logger, earlier.refused, earlier.saved
-			if kept != "" {
-				o.Keep = kept.save
-				if err := kept.clean(); err != nil {
-					return err
-				}
-			}
-			if !quickStart {
-				o.Load = func() (*config.File, error) {
-					f, _, err := s.load()
-					if err != nil {
-						return nil, err
-					}
-					reloads.loaded(f)
-					return f, nil
-				}
-			}
-			if o.Passed, err = systemd.Sockets(); err != nil {
-				return err
-			}
-			o.Manager = &systemd.Manager{Logger: logger}
-			a, err := app.New(o)
-			if err != nil {
-				return err
-			}
-			if err := a.Announce(cmd.OutOrStdout(), quickStart); err != nil {
-				a.Close()
-				return fmt.Errorf("printing where it listens: %w", err)
-			}
-			defer paceCollector(a.StateBytes)()
-			log.SetFlags(0)
-			log.SetOutput(sampled.HTTP(logger).Writer()) // for clients of package net/http, which quote what arrives
-			ctx, stop := context.WithCancel(cmd.Context())
-			var reloading sync.WaitGroup
-			reloading.Go(func() { reloads.run(ctx, a, logger) })
-			defer reloading.Wait()
-			defer stop()
-			return a.Run(ctx)
+			return s.serve(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().BoolVar(&check, "check", false, "check what serve reads at its start, as validate does, and exit")
 	s.register(cmd.Flags())
 	return cmd
+}
+
+// serve runs a server until the context ends. It prints where the server listens, and logs to another output.
+func (s *settings) serve(ctx context.Context, out, logs io.Writer) error {
+	reloads := newReloader(cmp.Or(s.envoyFolder(), s.config))
+	defer reloads.close()
+	kept := lastGood(s.lastGood)
+	f, quickStart, earlier, err := s.loadOrLast()
+	if f == nil {
+		return err
+	}
+	unknown, misspelt := checkEnvironment(f)
+	if err := errors.Join(misspelt, err, kept.check(quickStart)); err != nil {
+		return err
+	}
+	reloads.loaded(f)
+	o := s.options(f)
+	tokens, err := s.tokens(f)
+	if err != nil {
+		return err
+	}
+	o.Token, o.APIToken, o.ReadToken = tokens.Admin, tokens.API, tokens.Read
+	logger, err := newLogger(logs, f.Log)
+	if err != nil {
+		return err
+	}
+	s.warn(logger, f, quickStart, unknown)
+	o.Logger, o.Refused, o.Since = logger, earlier.refused, earlier.saved
+	if kept != "" {
+		o.Keep = kept.save
+		if err := kept.clean(); err != nil {
+			return err
+		}
+	}
+	if !quickStart {
+		o.Load = func() (*config.File, error) {
+			f, _, err := s.load()
+			if err != nil {
+				return nil, err
+			}
+			reloads.loaded(f)
+			return f, nil
+		}
+	}
+	if o.Passed, err = systemd.Sockets(); err != nil {
+		return err
+	}
+	o.Manager = &systemd.Manager{Logger: logger}
+	a, err := app.New(o)
+	if err != nil {
+		return err
+	}
+	if err := a.Announce(out, quickStart); err != nil {
+		a.Close()
+		return fmt.Errorf("printing where it listens: %w", err)
+	}
+	defer paceCollector(a.StateBytes)()
+	log.SetFlags(0)
+	log.SetOutput(sampled.HTTP(logger).Writer()) // for clients of package net/http, which quote what arrives
+	ctx, stop := context.WithCancel(ctx)
+	var reloading sync.WaitGroup
+	reloading.Go(func() { reloads.run(ctx, a, logger) })
+	defer reloading.Wait()
+	defer stop()
+	return a.Run(ctx)
+}
+
+// warn logs warnings about the configuration and the environment.
+func (s *settings) warn(logger *slog.Logger, f *config.File, quickStart bool, unknown []string) {
+	for _, name := range unknown {
+		logger.Warn("a variable begins as settings do and is none, so it is ignored", "variable", name)
+	}
+	if folder := s.envoyFolder(); folder != "" {
+		logger.Info("the configuration is of Envoy's rate limit service", "folder", folder)
+	}
+	for _, w := range s.warnings {
+		logger.Warn("the environment of Envoy's rate limit service does not fit", "warning", w)
+	}
+	if !quickStart {
+		for _, w := range f.Warnings() {
+			logger.Warn("a setting of the configuration has probably no effect, or not the intended one", "warning", w)
+		}
+	}
+	if w := memoryWarning(f); w != "" {
+		logger.Warn("the configuration allows more memory than the system", "warning", w)
+	}
 }
 
 // newLogger returns the log of the program.

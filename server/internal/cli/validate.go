@@ -55,30 +55,10 @@ func newValidate() *cobra.Command {
 					errs = append(errs, err)
 					continue
 				}
-				noun := "rules"
-				if len(f.Rules) == 1 {
-					noun = "rule"
-				}
-				text := fmt.Sprintf("%s: ok, %d %s\n", name, len(f.Rules), noun)
-				if !brief {
-					rules, err := describeRules(f)
-					if err != nil {
-						errs = append(errs, err)
-						continue
-					}
-					text += rules
-				}
-				for line := range strings.Lines(describeStore(f)) {
-					text += "  " + strings.TrimRight(line, "\n") + "\n"
-				}
-				for _, w := range s.warnings {
-					text += "  warning: " + w + "\n"
-				}
-				for _, w := range f.Warnings() {
-					text += "  warning: " + w.Error() + "\n"
-				}
-				if w := memoryWarning(f); w != "" {
-					text += "  warning: " + w + "\n"
+				text, err := s.describe(f, name, brief)
+				if err != nil {
+					errs = append(errs, err)
+					continue
 				}
 				if connect {
 					found, err := checkStore(cmd.Context(), &f.Store)
@@ -121,6 +101,36 @@ func (s *settings) validate(fileOnly bool) (*config.File, error) {
 	}
 	_, misspelt := checkEnvironment(f)
 	return f, errors.Join(misspelt, app.Check(s.options(f)), lastGood(s.lastGood).check(false))
+}
+
+// describe describes a file without mistakes, and the warnings about it.
+func (s *settings) describe(f *config.File, name string, brief bool) (text string, err error) {
+	noun := "rules"
+	if len(f.Rules) == 1 {
+		noun = "rule"
+	}
+	text = fmt.Sprintf("%s: ok, %d %s\n", name, len(f.Rules), noun)
+	if !brief {
+		rules, err := describeRules(f)
+		if err != nil {
+			return "", err
+		}
+		text += rules
+	}
+	for line := range strings.Lines(describeStore(f)) {
+		text += "  " + strings.TrimRight(line, "\n") + "\n"
+	}
+	warnings := s.warnings
+	for _, w := range f.Warnings() {
+		warnings = append(warnings, w.Error())
+	}
+	if w := memoryWarning(f); w != "" {
+		warnings = append(warnings, w)
+	}
+	for _, w := range warnings {
+		text += "  warning: " + w + "\n"
+	}
+	return text, nil
 }
 
 // describeRules describes the classes and rules of a file.
