@@ -41,19 +41,32 @@ func (c *Client) mend(key string, slot uint16) {
 		defer busy.Store(false)
 		ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), mending{}, true), mendTime)
 		defer cancel()
-		// A silent connection is closed at a write, and the write after it connects.
-		short, end := context.WithTimeout(ctx, silence)
-		defer end()
-		for _, attempt := range []context.Context{short, ctx, ctx} {
-			began := c.lane.now()
-			// The user of least privilege may not send PING.
-			_, err := c.send(undated{attempt}, c.at(key, c.redis.B().Info().Section("server").Build()))
-			if !failed(err) {
-				c.lane.note(began, err)
-				return
+		// A silent connection is closed at a write, and the write after it connects. The first attempt goes on beside the
+		// others: it may connect, and calls that came later share its connection, or its failure.
+		for _, patience := range []time.Duration{silence, mendTime, mendTime} {
+			mended := make(chan bool, 1)
+			go func() { mended <- c.reach(ctx, key) }()
+			select {
+			case ok := <-mended:
+				if ok {
+					return
+				}
+			case <-time.After(patience):
 			}
 		}
 	}()
+}
+
+// reach makes a call that changes nothing, and reports whether the server of a key has answered.
+func (c *Client) reach(ctx context.Context, key string) bool {
+	began := c.lane.now()
+	// The user of least privilege may not send PING.
+	_, err := c.send(undated{ctx}, c.at(key, c.redis.B().Info().Section("server").Build()))
+	if failed(err) {
+		return false
+	}
+	c.lane.note(began, err)
+	return true
 }
 
 // failed reports whether a call may have failed because its connection is lost.

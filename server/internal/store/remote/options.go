@@ -30,6 +30,8 @@ func clientOptions(f *Settings) (o rueidis.ClientOption, err error) {
 		DisableCache:      true,                         // there are no reads to cache
 		DisableRetry:      true,                         // a call whose outcome is unknown is not repeated
 		ClientSetInfo:     rueidis.DisableClientSetInfo, // the least privileged user must not need it
+		// Rueidis also ends connections that are silent for so long; by default, for ten seconds.
+		ConnWriteTimeout: max(10*rueidis.DefaultTCPKeepAlive, f.Deadline),
 	}
 	var errs [3]error
 	o.Password, errs[0] = secret.Read("store.redis.password", f.PasswordFile, f.PasswordEnv)

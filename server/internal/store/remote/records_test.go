@@ -65,3 +65,15 @@ func TestCallsAboutRecordsHaveTheTimeOfADecision(t *testing.T) {
 		})
 	}
 }
+
+// A client of Redis keeps a connection that is silent at least as long as a decision may wait for it.
+func TestSilentConnectionsOutlastTheDeadline(t *testing.T) {
+	for deadline, want := range map[time.Duration]time.Duration{50 * time.Millisecond: 10 * time.Second, 20 * time.Second: 20 * time.Second} {
+		f := Default()
+		f.Deadline = deadline
+		o, err := clientOptions(&f)
+		if err != nil || o.ConnWriteTimeout != want {
+			t.Errorf("with a deadline of %v, connections may be silent for %v, %v; want %v", deadline, o.ConnWriteTimeout, err, want)
+		}
+	}
+}
