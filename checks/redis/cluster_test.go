@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice/checks/adapters"
+	"github.com/sluicehq/sluice/checks/process"
 	"github.com/sluicehq/sluice/checks/redistest"
 	"github.com/sluicehq/sluice/redisstore"
 )
@@ -133,7 +134,7 @@ func testFaultyNode(t *testing.T, p *adapters.Proxied, c redisstore.Client, sha,
 	if err := proxy.Hold(); err != nil {
 		t.Fatal(err)
 	}
-	var calls punctual
+	calls := punctual{stalls: process.MeasureStalls(t)}
 	for i := range 40 {
 		if i%10 == 5 {
 			proxy.Drop()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/checks/adapters"
+	"github.com/sluicehq/sluice/checks/process"
 	"github.com/sluicehq/sluice/checks/redistest"
 	"github.com/sluicehq/sluice/goredisstore"
 	"github.com/sluicehq/sluice/redisstore"
@@ -63,7 +64,7 @@ func TestDerivedHeedsDeadlines(t *testing.T) {
 	if err := s.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	var p punctual
+	p := punctual{stalls: process.MeasureStalls(t)}
 	for range 5 {
 		p.call(t, c, sha, "k")
 	}
