@@ -175,7 +175,7 @@ func TestClassesOfAllPathVariants(t *testing.T) {
 		"/free/%2e%2e/free":  "free:",
 	} {
 		requests, v := requestsOf(t, o, at(path))
-		if got := strings.Join(append([]string{v.Class + ":"}, requests...), " "); got != want || mustPolicy(t, o).ClassOf(at(path)) != v.Class {
+		if got := strings.Join(append([]string{v.Class + ":"}, requests...), " "); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
 		}
 	}

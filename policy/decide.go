@@ -83,15 +83,6 @@ func (p *Policy) LimitsFor(a *Attributes) []LimitResult {
 	return s.results()
 }
 
-// ClassOf returns the name of the class of a request, empty for none.
-func (p *Policy) ClassOf(a *Attributes) string {
-	s := newScratch()
-	defer s.free()
-	var v Verdict
-	p.begin(s, a, &v)
-	return v.Class
-}
-
 // begin cleans the attributes of a request and finds its class. It reports whether the request bypasses
 // the rules, or is refused whatever they say.
 func (p *Policy) begin(s *scratch, given *Attributes, v *Verdict) (bypass bool) {

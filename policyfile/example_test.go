@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/policyfile"
 )
 
@@ -29,6 +30,24 @@ rules:
 	fmt.Println(p.Rule("per-client").Limits[0])
 	// Output:
 	// per-client: token_bucket(100/m burst=20)
+}
+
+func ExampleParseExpression() {
+	writes, err := policyfile.ParseExpression(`method in ["POST", "PUT"] and path startsWith "/api/"`)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	match := policy.Match{If: []policy.Matcher{writes}}
+	for _, method := range []string{"GET", "POST"} {
+		fmt.Println(method, match.If[0].Matches(&policy.Attributes{Method: method, Path: "/api/orders"}))
+	}
+	_, err = policyfile.ParseExpression(`methd == "POST"`)
+	fmt.Println(err)
+	// Output:
+	// GET false
+	// POST true
+	// policyfile: expression: 1:1: "methd" is unknown; did you mean "method"?
 }
 
 func ExampleErrors() {
