@@ -297,8 +297,8 @@ func (p *Policy) ListBans(ctx context.Context, store sluice.Store, q sluice.BanQ
 }
 
 // KeyValues returns the values of a key of a rule, as in RuleRequest.Key. A missing part has an empty
-// value. If the policy has no such rule, or the key does not fit it, KeyValues returns all parts of the
-// key.
+// value. If the policy has no such rule, or the key is not one that the values give, such as after a change of the rule's parts, KeyValues
+// returns all parts of the key.
 func (p *Policy) KeyValues(rule string, k sluice.Key) []string {
 	parts := k.Parts()
 	r := p.byName[rule]
@@ -311,6 +311,14 @@ func (p *Policy) KeyValues(rule string, k sluice.Key) []string {
 		if r.parts[i].Source != source.Constant {
 			values = append(values, parts[i])
 		}
+	}
+	s := newScratch()
+	defer s.free()
+	if r.readKey(s, values, p.paths) != (fault{}) {
+		return parts
+	}
+	if ref, missing, _ := s.makeKey(r.parts); missing != nil || ref.Key(s.keys.String()) != k {
+		return parts
 	}
 	return values
 }

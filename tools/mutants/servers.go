@@ -3,6 +3,16 @@ package main
 // ofServers break what docs/failure-modes.md promises of the server: its listeners, edges, files and logs.
 var ofServers = []mutation{
 	{
+		"overrides of earlier keys of a rule can be removed", "server/internal/edge/api/override.go",
+		"	if exists(all) && (err != nil || !exists(k)) {", "	if exists(all) && err == nil && !exists(k) {",
+		"server/internal/app TestOverridesOfOtherKeysCanBeRemoved",
+	},
+	{
+		"a key of other parts is never listed as another key", "policy/rulerequest.go",
+		"ref.Key(s.keys.String()) != k {", "ref.Key(s.keys.String()) == (sluice.Key{}) {",
+		"server/internal/app TestOverridesOfOtherKeysCanBeRemoved",
+	},
+	{
 		"a grant of unknown outcome is not repeated", "server/internal/edge/api/idempotency.go",
 		"	case p != nil && p.Unknown:", "	case p != nil && p.Unknown && false:",
 		"server/internal/edge/api TestGrantsOfUnknownOutcomeAreNotRepeated",

@@ -229,3 +229,56 @@ func TestNamesOfCallsBelongToTheirMethods(t *testing.T) {
 		}
 	}
 }
+
+// Overrides and units ahead whose keys the rule no longer has are listed with all parts of their key, as not in force, and can be seen and
+// removed by them. An override of another key is never taken for one of them.
+func TestOverridesOfOtherKeysCanBeRemoved(t *testing.T) {
+	const one, other = `{"rule": "tenants", "key": ["acme"]}`, `{"rule": "tenants", "key": ["acme", "bob"]}`
+	for keys, x := range map[[2]string]struct{ body, listed string }{
+		{`"header:X-Tenant"`, `["header:X-Tenant", "header:X-User"]`}:              {one, `"key":["acme"]`},
+		{`["header:X-Tenant", "header:X-User"]`, `"header:X-Tenant"`}:              {other, `"key":["acme","bob"]`},
+		{`["header:X-Tenant", "header:X-User"]`, `client_ip`}:                      {other, `"key":["acme","bob"]`},
+		{`"header:X-Tenant"`, `client_ip`}:                                         {one, `"key":["acme"]`},
+		{`["constant:a", "header:X-Tenant"]`, `["constant:b", "header:X-Tenant"]`}: {one, `"key":["a","acme"]`},
+	} {
+		rules := func(key string) string {
+			return free + "rules: [{name: tenants, key: " + key + ", limit: {algorithm: fixed_window, rate: 5/d}, ahead: {units: 9, for: 24h}}]\n"
+		}
+		text := rules(keys[0])
+		r := start(t, parse(t, text), func(o *Options) {
+			o.Load = func() (*config.File, error) { return config.Parse("sluice.yaml", []byte(text)) }
+		})
+		call := func(method, path, body string, want int) string {
+			t.Helper()
+			res, got := r.send(Admin, method, path, body, "Content-Type", "application/json")
+			if res.StatusCode != want {
+				t.Errorf("%v: %s %s %s is answered %d %s, want %d", keys, method, path, body, res.StatusCode, got, want)
+			}
+			return got
+		}
+		call(http.MethodPut, "/v1/overrides", strings.Replace(x.body, "}", `, "limit": {"rate": "9/d"}}`, 1), 200)
+		call(http.MethodPost, "/v1/grant", strings.Replace(x.body, "}", `, "units": 3, "ahead": true}`, 1), 200)
+		text = rules(keys[1])
+		if err := r.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		for _, list := range []string{"?rule=tenants", "?rule=tenants&ahead=true"} {
+			if got := call(http.MethodGet, "/v1/overrides"+list, "", 200); !strings.Contains(got, x.listed) || !strings.Contains(got, `"not_in_force":"the key has other parts`) {
+				t.Errorf("%v: the list of %s is %s; want %s, not in force", keys, list, got, x.listed)
+			}
+		}
+		x.body = `{"rule": "tenants", ` + x.listed + "}"
+		values := strings.NewReplacer(`"key":[`, "", `]`, "", `"`, "", ",", "&key=").Replace(x.listed)
+		if got := call(http.MethodGet, "/v1/overrides?rule=tenants&key="+values, "", 200); !strings.Contains(got, x.listed) {
+			t.Errorf("%v: the override of %s is %s", keys, values, got)
+		}
+		call(http.MethodDelete, "/v1/overrides", strings.Replace(x.body, "acme", "none", 1), 400)
+		if got := call(http.MethodDelete, "/v1/overrides", x.body, 200); !strings.Contains(got, `"existed":true`) {
+			t.Errorf("%v: the override is removed with the answer %s", keys, got)
+		}
+		call(http.MethodDelete, "/v1/grant", x.body, 200)
+		if n := r.engine.overrides.Len(); n != 0 {
+			t.Errorf("%v: %d overrides and units ahead are left", keys, n)
+		}
+	}
+}

@@ -100,6 +100,20 @@ func TestKeysOutsideUTF8AreErrors(t *testing.T) {
 	}
 }
 
+// A table has one number of columns. A key from before a change of the parts does not fit into it.
+func TestExportsNameKeysOfOtherParts(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"overrides": [{"rule": "tenants", "key": ["acme"], "deny": true}, {"rule": "tenants", "key": ["acme", "bob"], "deny": true}]}`)
+	}))
+	defer s.Close()
+	root := Root()
+	root.SetArgs([]string{"override", "export", "tenants", "--server", s.URL})
+	root.SetOut(io.Discard)
+	if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "acme bob has 2 parts") || !strings.Contains(err.Error(), "not in force") {
+		t.Errorf("an export of keys with one and two parts ends with %v; want an error that names the key", err)
+	}
+}
+
 // A table cannot hold a key that its reader would change.
 func TestExportsRefuseKeysThatTablesChange(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -29,12 +29,17 @@ func newOverrideExport() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			w := csv.NewWriter(cmd.OutOrStdout())
 			defer w.Flush()
-			begun := false
+			parts := -1
 			for o, err := range c.overrides(cmd.Context(), url.Values{"rule": args}) {
-				if err == nil && !begun {
-					begun, err = true, w.Write(columnsOf(len(o.Key)))
+				if err == nil && parts < 0 {
+					parts = len(o.Key)
+					err = w.Write(columnsOf(parts))
 				}
-				if err == nil {
+				switch {
+				case err != nil:
+				case len(o.Key) != parts:
+					err = fmt.Errorf("the key %s has %d parts, and others of the rule have %d, because the rule's key was changed; remove the overrides that list shows as not in force", keyText(o.Key), len(o.Key), parts)
+				default:
 					err = writeRow(w, o)
 				}
 				if err != nil {

@@ -157,7 +157,7 @@ func (a *API) withdraw(w http.ResponseWriter, r *http.Request, c *Change) *probl
 		return p
 	}
 	a.of(c, q.Rule, q.Key)
-	k, err := a.o.Decider.Policy().KeyOf(q.Rule, q.Key...)
+	k, err := a.listedKey(r.Context(), q.Rule, policy.AllowancesOf(q.Rule), q.Key)
 	if err != nil {
 		return a.requestProblem(err)
 	}

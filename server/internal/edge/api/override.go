@@ -83,7 +83,7 @@ func (a *API) changeOverrides(remove bool) func(http.ResponseWriter, *http.Reque
 		now, seen := time.Now(), map[string]int{}
 		for i := range wanted {
 			q, o := &wanted[i], &changes[i]
-			p := a.override(q, o, now, remove)
+			p := a.override(r.Context(), q, o, now, remove)
 			name := o.Rule + " " + strconv.Itoa(o.Key.Len()) + " " + o.Key.Text()
 			if first, twice := seen[name]; p == nil && twice {
 				p = invalid("key", fmt.Sprintf("The key is the key of overrides[%d] too.", first), "give each key once")
@@ -184,10 +184,10 @@ func inBatch(p *problem, i, of int) *problem {
 }
 
 // override makes the change that a caller wants.
-func (a *API) override(q *newOverride, o *wire.KeptOverride, now time.Time, remove bool) (p *problem) {
+func (a *API) override(ctx context.Context, q *newOverride, o *wire.KeptOverride, now time.Time, remove bool) (p *problem) {
 	k, err := a.o.Decider.Policy().KeyOf(q.Rule, q.Key...)
-	if remove && a.isGone(q.Rule) {
-		k, err = sluice.NewKey(q.Key...), nil // as it was listed
+	if remove {
+		k, err = a.listedKey(ctx, q.Rule, q.Rule, q.Key)
 	}
 	if err != nil {
 		return a.requestProblem(err)
@@ -216,6 +216,27 @@ func (a *API) override(q *newOverride, o *wire.KeptOverride, now time.Time, remo
 // isGone reports whether a rule has overrides, and the policy does not have it.
 func (a *API) isGone(rule string) bool {
 	return a.o.Decider.Policy().Rule(rule) == nil && slices.Contains(a.o.Overrides.Rules(), rule)
+}
+
+// listedKey returns the key of an override, or of units ahead under another name, from the values that a list shows. The rule may be gone, or
+// its keys may have other parts by now: then they are all parts of the key.
+func (a *API) listedKey(ctx context.Context, rule, name string, values []string) (sluice.Key, error) {
+	k, err := a.o.Decider.Policy().KeyOf(rule, values...)
+	all := sluice.NewKey(values...)
+	if a.isGone(rule) {
+		return all, nil
+	}
+	if a.o.Decider.Policy().Rule(rule) == nil || err == nil && k == all {
+		return k, err
+	}
+	exists := func(k sluice.Key) bool {
+		o, bad := a.o.Overrides.Get(ctx, name, k)
+		return bad == nil && !o.Removed
+	}
+	if exists(all) && (err != nil || !exists(k)) {
+		return all, nil
+	}
+	return k, err
 }
 
 // end returns the end in whole seconds, rounded up; the zero time for none.
@@ -345,7 +366,7 @@ func (a *API) listOverrides(w http.ResponseWriter, r *http.Request) *problem {
 
 // getOverride answers with the override of a key.
 func (a *API) getOverride(w http.ResponseWriter, r *http.Request, rule string, key []string) *problem {
-	k, err := a.o.Decider.Policy().KeyOf(rule, key...)
+	k, err := a.listedKey(r.Context(), rule, rule, key)
 	if err != nil {
 		return inQuery(a.requestProblem(err))
 	}
@@ -383,7 +404,13 @@ func (a *API) wireOverride(ctx context.Context, rule string, o *wire.KeptOverrid
 	x = wire.Override{
 		Rule: rule, Key: listOf(now.KeyValues(rule, o.Key)), Until: o.Until.UTC(), Note: o.Note, By: o.By, At: o.At.UTC(),
 	}
+	if k, err := now.KeyOf(rule, x.Key...); now.Rule(rule) != nil && (err != nil || k != o.Key) {
+		x.NotInForce = "the key has other parts than the keys of the rule"
+	}
 	if o.Rule != rule {
+		if x.NotInForce != "" {
+			return x, p
+		}
 		if x.Ahead, p = a.unitsAhead(ctx, rule, x.Key); x.Ahead == nil {
 			x.NotInForce = "the rule names no bound for units ahead, or they have ended"
 		}
