@@ -42,7 +42,7 @@ func TestBudgetIsExactOverServers(t *testing.T) {
 			service := &modeltest.Service{}
 			upstream := httptest.NewServer(service)
 			t.Cleanup(upstream.Close)
-			config := fmt.Sprintf("store: {redis: {addresses: ['%s'], prefix: models-%s, deadline: 5s}}\nupstream: %s\n", r.Addr(), name, upstream.URL) + `on_store_error: deny
+			config := fmt.Sprintf("store: {redis: {addresses: ['%s'], prefix: models-%s, deadline: 20s}}\nupstream: %s\n", r.Addr(), name, upstream.URL) + `on_store_error: deny
 rules:
   - name: tokens
     match: {path: [/v1/**, /v1beta/**, /openai/**]}

@@ -147,7 +147,7 @@ func (r *Result) Settled(estimate int64) (sum, beyond int64) {
 	return sum, beyond
 }
 
-// Replay lets callers make calls at bases in turn, until each has made so many.
+// Replay lets callers make calls at bases in turn, until each has made so many. A refusal without the store, by status 503, is an error.
 func Replay(tb testing.TB, client *http.Client, bases []string, callers, each int, unbounded bool) *Result {
 	tb.Helper()
 	var mu sync.Mutex
@@ -163,7 +163,7 @@ func Replay(tb testing.TB, client *http.Client, bases []string, callers, each in
 				switch broken := slices.Contains([]string{"cut", "kill"}, c.Fault); {
 				case status == http.StatusTooManyRequests:
 					result.Denied++
-				case status == 0, err != nil && !broken && c.Fault != "leave":
+				case status == 0, status == http.StatusServiceUnavailable, err != nil && !broken && c.Fault != "leave":
 					tb.Errorf("%s with fault %q ended with status %d: %v %.200s", c.Path, c.Fault, status, err, body)
 				default:
 					result.Passed = append(result.Passed, c)
