@@ -35,8 +35,7 @@ func (s *subject) listed(b sluice.Banner, most int) []sluice.BannedKey {
 // banByHand: a key can be banned by hand, and its ban can be lifted, however many units the key
 // has left.
 func banByHand(s *subject) {
-	b, ok := s.store.(sluice.Banner)
-	if !ok {
+	if _, ok := s.store.(sluice.Banner); !ok {
 		return
 	}
 	ctx := context.Background()
@@ -93,7 +92,15 @@ func banByHand(s *subject) {
 			s.reset(l, key)
 		}
 	})
-	// A ban that denials have led to is lifted too, together with those denials.
+}
+
+// banLifted: a ban that denials have led to is lifted too, together with those denials.
+func banLifted(s *subject) {
+	b, ok := s.store.(sluice.Banner)
+	if !ok {
+		return
+	}
+	ctx := context.Background()
 	l := limit("lift", sluice.FixedWindow{Rate: sluice.PerHour(1)})
 	r := sluice.Request{Limit: l, Key: key, Cost: 1, Ban: &sluice.Ban{
 		After: 2, For: time.Minute, Escalate: []time.Duration{2 * time.Minute}, Forget: time.Hour,
@@ -115,6 +122,16 @@ func banByHand(s *subject) {
 		}
 		s.reset(l, key)
 	}
+}
+
+// banRefused: a Banner refuses bans, limits and pages that are none.
+func banRefused(s *subject) {
+	b, ok := s.store.(sluice.Banner)
+	if !ok {
+		return
+	}
+	ctx := context.Background()
+	l := limit("refused", sluice.FixedWindow{Rate: sluice.PerHour(1)})
 	var bad *sluice.RequestError
 	for _, err := range []error{
 		b.BanKey(ctx, nil, key, time.Hour), b.BanKey(ctx, l, key, 0), b.BanKey(ctx, l, key, time.Microsecond),

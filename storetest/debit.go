@@ -22,11 +22,7 @@ func over(reset time.Duration) sluice.Decision {
 }
 
 // debits are the decisions about debits, computed by hand. A cost of zero shows when the debt is paid.
-var debits = []struct {
-	name      string
-	algorithm sluice.Algorithm
-	steps     []step
-}{
+var debits = []schedule{
 	{"token_bucket", sluice.TokenBucket{Rate: sluice.PerSecond(5), Burst: 5}, []step{
 		{0, 3, pass(2, 600*ms)},
 		{0, 3, deny(0, 800*ms, 1200*ms)}, // one is owed, and three more are needed
@@ -119,15 +115,19 @@ var debits = []struct {
 
 // debitSteps compares the decisions about debits with decisions computed by hand. A debit has the
 // decision of the same request without Debit, and charges its whole cost.
-func debitSteps(s *subject) {
-	for _, c := range debits {
+func debitSteps(s *subject) { s.keepSchedules("debits", debits, debit) }
+
+// keepSchedules compares decisions with schedules. The function request makes a request of a cost. A peek has the decision
+// of the request, except for its numbers, and changes nothing.
+func (s *subject) keepSchedules(name string, all []schedule, request func(*sluice.Limit, int64) sluice.Request) {
+	for _, c := range all {
 		s.Run(c.name, func(t *testing.T) {
 			s := s.suite.subject(t)
-			l := limit("debits", c.algorithm)
+			l := limit(name, c.algorithm)
 			for i, st := range c.steps {
 				s.clock.Set(epoch.Add(st.at).UnixMicro())
 				st.want.Limit = l.Capacity()
-				r := debit(l, st.cost)
+				r := request(l, st.cost)
 				before := s.view(l, key)
 				r.Peek = true
 				seen := s.decide(r)
@@ -136,7 +136,7 @@ func debitSteps(s *subject) {
 				got := s.decide(r)
 				s.same(got, st.want, "step %d at %v, cost %d", i, st.at, st.cost)
 				if seen.Allowed != got.Allowed || seen.Reason != got.Reason || seen.Delay != got.Delay {
-					s.Errorf("step %d: a peek got %+v, and the debit %+v", i, seen, got)
+					s.Errorf("step %d: a peek got %+v, and the request %+v", i, seen, got)
 				}
 			}
 		})

@@ -17,11 +17,7 @@ func overdraw(l *sluice.Limit, n int64) sluice.Request {
 }
 
 // overdraws are the decisions about overdraws, computed by hand.
-var overdraws = []struct {
-	name      string
-	algorithm sluice.Algorithm
-	steps     []step
-}{
+var overdraws = []schedule{
 	{"token_bucket", sluice.TokenBucket{Rate: sluice.PerSecond(5), Burst: 5}, []step{
 		{0, 4, pass(1, 800*ms)},
 		{0, 21, pass(0, 5000*ms)},           // one was left, and twenty are owed: the debt has no bound
@@ -76,29 +72,7 @@ var overdraws = []struct {
 }
 
 // overdrawSteps compares the decisions about overdraws with decisions computed by hand.
-func overdrawSteps(s *subject) {
-	for _, c := range overdraws {
-		s.Run(c.name, func(t *testing.T) {
-			s := s.suite.subject(t)
-			l := limit("overdraws", c.algorithm)
-			for i, st := range c.steps {
-				s.clock.Set(epoch.Add(st.at).UnixMicro())
-				st.want.Limit = l.Capacity()
-				r := overdraw(l, st.cost)
-				before := s.view(l, key)
-				r.Peek = true
-				seen := s.decide(r)
-				s.unmoved(before, l, key, "step %d, a peek", i)
-				r.Peek = false
-				got := s.decide(r)
-				s.same(got, st.want, "step %d at %v, cost %d", i, st.at, st.cost)
-				if seen.Allowed != got.Allowed || seen.Reason != got.Reason || seen.Delay != got.Delay {
-					s.Errorf("step %d: a peek got %+v, and the overdraw %+v", i, seen, got)
-				}
-			}
-		})
-	}
-}
+func overdrawSteps(s *subject) { s.keepSchedules("overdraws", overdraws, overdraw) }
 
 // overdrawFits: an overdraw of no more than is left has the decision and the effect of a plain request.
 func overdrawFits(s *subject) {

@@ -105,6 +105,8 @@ var contract = append([]clause{
 	{"BanProlonged", banProlonged},
 	{"BanByHandOnly", banByHandOnly},
 	{"BanByHand", banByHand},
+	{"BanLifted", banLifted},
+	{"BanRefused", banRefused},
 	{"BanList", banList},
 	{"Shadow", shadow},
 	{"ShadowBatch", shadowBatch},

@@ -42,12 +42,15 @@ const (
 // india is a time zone with half an hour in its offset, 5:30 ahead of UTC.
 var india = time.FixedZone("IST", int((5*time.Hour + 30*time.Minute).Seconds()))
 
-// schedules are the decisions of each algorithm, computed by hand from its definition.
-var schedules = []struct {
+// schedule has the decisions of an algorithm, computed by hand from its definition.
+type schedule struct {
 	name      string
 	algorithm sluice.Algorithm
 	steps     []step
-}{
+}
+
+// schedules are the decisions of each algorithm.
+var schedules = []schedule{
 	{"token_bucket", sluice.TokenBucket{Rate: sluice.PerSecond(5), Burst: 5}, []step{
 		{0, 3, pass(2, 600*ms)},
 		{0, 3, deny(2, 200*ms, 600*ms)},
