@@ -27,7 +27,7 @@ type OverrideTable struct {
 	next  uint32 // the first end, zero for none
 }
 
-// Terms are what an override gives a key, in place of the numbers of the rule. One of the fields is set.
+// Terms are what an override gives a key, in place of the numbers of the rule. One of Limits, Plan and List is set.
 type Terms struct {
 	// Limits has one limit for each limit of the rule, as in Override.
 	Limits []*sluice.Limit
@@ -35,6 +35,8 @@ type Terms struct {
 	Plan string
 	// List is ListAllow to let the key pass without limits, and ListDeny to refuse it.
 	List List
+	// Warning is what an operator should know about terms that fit, for CheckTerms. Optional.
+	Warning string
 }
 
 // ruleOverrides are the overrides of a rule. It stays as long as the table, because policies keep it.
@@ -56,10 +58,11 @@ type terms struct {
 
 // madeTerms are terms that a policy has read.
 type madeTerms struct {
-	rule *rule
-	set  *limitSet
-	list List
-	err  error // why they do not fit the rule
+	rule    *rule
+	set     *limitSet
+	list    List
+	warning string
+	err     error // why they do not fit the rule
 }
 
 // NewOverrideTable returns an empty table.
@@ -256,17 +259,18 @@ func (t *OverrideTable) Rules() (names []string) {
 // errNoTerms is why a policy without Options.Terms applies no override of a table.
 var errNoTerms = errors.New("policy: Options.Terms is missing, so no override of the table applies; give a function that reads their terms")
 
-// CheckTerms checks the terms of a text for a rule. The error is a *RuleRequestError for an unknown rule. Otherwise it is the
-// error of Options.Terms, or a *RuleError.
-func (p *Policy) CheckTerms(rule, text string) error {
+// CheckTerms checks the terms of a text for a rule, and returns their Warning. The error is a *RuleRequestError for an unknown rule.
+// Otherwise it is the error of Options.Terms, or a *RuleError.
+func (p *Policy) CheckTerms(rule, text string) (warning string, err error) {
 	r := p.byName[rule]
 	switch {
 	case r == nil:
-		return &RuleRequestError{Rule: rule, Unknown: true, Problem: "is unknown"}
+		return "", &RuleRequestError{Rule: rule, Unknown: true, Problem: "is unknown"}
 	case r.lazily == nil:
-		return &RuleRequestError{Rule: rule, Problem: "has no limits, so its keys have no overrides"}
+		return "", &RuleRequestError{Rule: rule, Problem: "has no limits, so its keys have no overrides"}
 	}
-	return r.termsOf(r.lazily.options.Overrides.named(rule, text)).err
+	m := r.termsOf(r.lazily.options.Overrides.named(rule, text))
+	return m.warning, m.err
 }
 
 // named returns the terms of a text: the terms that keys of the rule have, which may have been read already, or new ones.
@@ -310,7 +314,7 @@ func (r *rule) read(x *terms) *madeTerms {
 	if m.err = err; err != nil {
 		return m
 	}
-	if m.list = t.List; m.list != NotListed {
+	if m.list, m.warning = t.List, t.Warning; m.list != NotListed {
 		return m
 	}
 	if before := x.made.Load(); before != nil && before.set != nil {

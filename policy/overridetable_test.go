@@ -189,13 +189,13 @@ func TestTermsThatDoNotFit(t *testing.T) {
 	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{rule}, Overrides: policy.NewOverrideTable(), Terms: perDayTerms(1)})
 	var unknown *policy.RuleRequestError
 	var bad *policy.RuleError
-	if err := p.CheckTerms("s", "1"); !errors.As(err, &unknown) || !unknown.Unknown {
+	if _, err := p.CheckTerms("s", "1"); !errors.As(err, &unknown) || !unknown.Unknown {
 		t.Errorf("an unknown rule: %v", err)
 	}
-	if err := p.CheckTerms("r", "1"); !errors.As(err, &bad) || bad.Field != "Terms.Limits" {
+	if _, err := p.CheckTerms("r", "1"); !errors.As(err, &bad) || bad.Field != "Terms.Limits" {
 		t.Errorf("one limit of two: %v", err)
 	}
-	if err := p.CheckTerms("r", "unlimited"); err != nil {
+	if _, err := p.CheckTerms("r", "unlimited"); err != nil {
 		t.Errorf("no limits: %v", err)
 	}
 	if err := policy.NewOverrideTable().Set("r", sluice.StringKey(strings.Repeat("k", 1<<16)), "1", time.Time{}); err == nil {

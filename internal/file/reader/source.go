@@ -2,6 +2,7 @@ package reader
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -24,7 +25,7 @@ type Source struct {
 	Begin string
 	// Foreign is true for a file of another program. Settings may be null then, and texts may be numbers.
 	Foreign bool
-	// Warnings are about settings of a foreign file; see Warn.
+	// Warnings are about settings that are valid; see Warn.
 	Warnings Errors
 
 	lines  []string
@@ -52,6 +53,7 @@ func (s *Source) Blank() *Source {
 	}
 	blank := *s
 	blank.errs, blank.at, blank.broken = nil, map[string]bool{}, map[string]bool{}
+	blank.Warnings = slices.Clip(s.Warnings) // appending copies them
 	return &blank
 }
 
@@ -73,14 +75,20 @@ func (s *Source) given(path string) string {
 	return path
 }
 
-// Warn adds a warning at a setting of a foreign file.
+// Warn adds a warning at a setting, such as of a foreign file.
 func (s *Source) Warn(path, problem, suggestion string) {
 	pos, ok := s.keys[path]
 	if !ok {
 		pos = s.Find(path)
 	}
-	if len(s.Warnings) < MaxErrors {
-		s.Warnings = append(s.Warnings, &Error{File: s.Name, Pos: pos, Path: path, Problem: problem, Suggestion: suggestion, Source: s.Line(pos.Line)})
+	s.AddWarning(&Error{File: s.Name, Pos: pos, Path: path, Problem: problem, Suggestion: suggestion, Source: s.Line(pos.Line)})
+}
+
+// AddWarning adds a warning, once for each position.
+func (s *Source) AddWarning(e *Error) {
+	known := slices.ContainsFunc(s.Warnings, func(w *Error) bool { return w.File == e.File && w.Pos == e.Pos && w.Path == e.Path })
+	if !known && len(s.Warnings) < MaxErrors {
+		s.Warnings = append(s.Warnings, e)
 	}
 }
 

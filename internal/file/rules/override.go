@@ -69,15 +69,23 @@ type Numbers struct {
 	Max int64 `yaml:"max" unit:"units"`
 }
 
-// over returns a limit with these numbers instead of its own. given reports which numbers the file has.
-func (n *Numbers) over(l Limit, given func(name string) bool) Limit {
+// over returns a limit with these numbers instead of its own. given reports which numbers the file has. If the rate or max changes,
+// stay has the units that the limit names and these numbers do not.
+func (n *Numbers) over(of Limit, given func(name string) bool) (l Limit, stay []string) {
+	l = of
 	from, to := reflect.ValueOf(n).Elem(), reflect.ValueOf(&l).Elem()
 	for i, name := range reader.Accepted(from.Type()) {
-		if v := from.Field(i); !v.IsZero() || given(name) {
-			to.FieldByName(from.Type().Field(i).Name).Set(v)
+		v, own := from.Field(i), to.FieldByName(from.Type().Field(i).Name)
+		if !v.IsZero() || given(name) {
+			own.Set(v)
+		} else if own.Type() == reflect.TypeFor[int64]() && !own.IsZero() {
+			stay = append(stay, fmt.Sprintf("%s stays %d", name, own.Int()))
 		}
 	}
-	return l
+	if l.Rate == of.Rate && l.Max == of.Max {
+		stay = nil
+	}
+	return l, stay
 }
 
 // overrides fills in the overrides of a rule whose limits are given.
@@ -161,7 +169,7 @@ func limitsOf(s *reader.Source, path string, at func(int) string, numbers []Numb
 		return nil, false
 	}
 	for i := range numbers {
-		merged := numbers[i].over(of[i], func(name string) bool { return given(i, name) })
+		merged, stay := numbers[i].over(of[i], func(name string) bool { return given(i, name) })
 		merged.Name = ""
 		l := merged.build(s, at(i))
 		if l == nil {
@@ -171,6 +179,9 @@ func limitsOf(s *reader.Source, path string, at func(int) string, numbers []Numb
 		if bad != nil {
 			s.Follow(at(i), "does not fit the rule: "+bad.String(), bad.remedy)
 			return nil, false
+		}
+		if len(stay) > 0 {
+			s.Warn(at(i), "changes the limit, and "+strings.Join(stay, ", ")+", as in the rule", "give these numbers too, also if they are to stay")
 		}
 		limits = append(limits, l)
 	}
@@ -192,6 +203,7 @@ type table struct {
 	keys    int
 	text    []byte                     // the numbers of the row, each after its length
 	made    map[string]policy.Override // the limits or plans of earlier rows, by their numbers
+	warned  bool
 }
 
 // column is a number of a limit, or the plan.
@@ -262,6 +274,10 @@ func (t *table) limits(at spot, row []string) []*sluice.Limit {
 	if !ok {
 		e := inner.Mistakes()[0]
 		at.follow(t.Source, cmp.Or(strings.TrimPrefix(e.Path, "."), "this line")+" "+e.Problem, e.Suggestion)
+	} else if len(inner.Warnings) > 0 && !t.warned {
+		t.warned = true // other lines are alike
+		w := inner.Warnings[0]
+		t.AddWarning(&reader.Error{File: at.file, Pos: at.pos, Path: at.path, Problem: "this line " + w.Problem, Suggestion: w.Suggestion})
 	}
 	return limits
 }

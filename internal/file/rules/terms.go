@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policy"
@@ -69,6 +70,9 @@ func (f *File) Terms(rule, text string) (policy.Terms, error) {
 		if p.Limits = made.Limits; ok && len(p.Limits) == 0 {
 			s.Report("terms.limits", "are none: the rule has no limits", "leave the override out")
 		}
+	}
+	for _, w := range s.Warnings {
+		p.Warning = strings.TrimPrefix(p.Warning+"; "+w.Problem+"; "+w.Suggestion, "; ")
 	}
 	return p, s.Err()
 }

@@ -165,8 +165,19 @@ func (c *client) changeRules(cmd *cobra.Command, method, rules string, q wanted,
 		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s for %s%s: %s\n", said[a.Existed], printable(a.Rule), end, keyText(a.Key)); err != nil {
 			return err
 		}
+		if err := warn(cmd, "", a.Warning); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// warn prints a warning of the server, if there is one, after the line that it is about.
+func warn(cmd *cobra.Command, line, warning string) (err error) {
+	if warning != "" {
+		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "warning: %sthe override %s\n", line, printable(warning))
+	}
+	return err
 }
 
 // aboutRules describes several rules as an argument.

@@ -108,16 +108,23 @@ func newOverrideImport() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("%s: %w; nothing was set", args[1], err)
 			}
+			warned := false
 			for at, end := 0, 0; at < len(all); at = end {
 				for size := 0; end < len(all) && end < at+overrideBatch && (end == at || size+len(all[end]) <= batchBytes); end++ {
 					size += len(all[end])
 				}
-				_, err := c.changeOverrides(cmd.Context(), http.MethodPut, all[at:end], func(i int) string { return fmt.Sprint("line ", lines[at+i]) })
+				answers, err := c.changeOverrides(cmd.Context(), http.MethodPut, all[at:end], func(i int) string { return fmt.Sprint("line ", lines[at+i]) })
 				switch {
 				case err != nil && at > 0:
 					return fmt.Errorf("%s: %w; the lines before line %d are set", args[1], err, lines[at])
 				case err != nil:
 					return fmt.Errorf("%s: %w", args[1], err)
+				}
+				if i := slices.IndexFunc(answers, func(a wire.OverrideChanged) bool { return a.Warning != "" }); i >= 0 && !warned {
+					warned = true // other lines are alike
+					if err := warn(cmd, fmt.Sprintf("line %d: ", lines[at+i]), answers[i].Warning); err != nil {
+						return err
+					}
 				}
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "set for %s: %d overrides\n", args[0], len(all))

@@ -210,6 +210,8 @@ type Override struct {
 	At time.Time `json:"at,omitzero"`
 	// NotInForce is why the override does not apply, such as that its rule is gone.
 	NotInForce string `json:"not_in_force,omitempty"`
+	// Warning is what the override probably does against the operator's wish.
+	Warning string `json:"warning,omitempty"`
 }
 
 // OverrideTerms are the numbers of an override, as the call gave them.
@@ -234,13 +236,15 @@ type OverriddenRules struct {
 	Kept  string   `json:"kept"`
 }
 
-// OverrideChanged is the answer to a change of an override. Existed says whether the key had one before.
+// OverrideChanged is the answer to a change of an override. Existed says whether the key had one before, and Warning what the override
+// probably does against the operator's wish.
 type OverrideChanged struct {
 	Rule    string    `json:"rule"`
 	Key     []string  `json:"key"`
 	Existed bool      `json:"existed"`
 	Until   time.Time `json:"until,omitzero"`
 	Kept    string    `json:"kept"`
+	Warning string    `json:"warning,omitempty"`
 }
 
 // OverridesChanged is the answer to a batch, in the order of the batch.

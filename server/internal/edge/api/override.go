@@ -83,7 +83,7 @@ func (a *API) changeOverrides(remove bool) func(http.ResponseWriter, *http.Reque
 		now, seen := time.Now(), map[string]int{}
 		for i := range wanted {
 			q, o := &wanted[i], &changes[i]
-			p := a.override(r.Context(), q, o, now, remove)
+			p := a.override(r.Context(), q, o, &answers[i], now, remove)
 			name := o.Rule + " " + strconv.Itoa(o.Key.Len()) + " " + o.Key.Text()
 			if first, twice := seen[name]; p == nil && twice {
 				p = invalid("key", fmt.Sprintf("The key is the key of overrides[%d] too.", first), "give each key once")
@@ -95,7 +95,7 @@ func (a *API) changeOverrides(remove bool) func(http.ResponseWriter, *http.Reque
 				return p
 			}
 			o.By, o.At = printed(r.Header.Get("Sluice-Operator"), 128), now
-			answers[i] = wire.OverrideChanged{Rule: o.Rule, Key: listOf(a.o.Decider.Policy().KeyValues(o.Rule, o.Key)), Until: o.Until, Kept: a.o.Overrides.KeptIn()}
+			answers[i].Rule, answers[i].Key, answers[i].Until, answers[i].Kept = o.Rule, listOf(a.o.Decider.Policy().KeyValues(o.Rule, o.Key)), o.Until, a.o.Overrides.KeptIn()
 			records[i] = Change{Action: "override", Status: http.StatusOK, Terms: o.Terms, Note: o.Note}
 			if a.of(&records[i], o.Rule, q.Key); !o.Until.IsZero() {
 				records[i].For = o.Until.Sub(now)
@@ -183,8 +183,8 @@ func inBatch(p *problem, i, of int) *problem {
 	return p
 }
 
-// override makes the change that a caller wants.
-func (a *API) override(ctx context.Context, q *newOverride, o *wire.KeptOverride, now time.Time, remove bool) (p *problem) {
+// override makes the change that a caller wants, and a warning about it.
+func (a *API) override(ctx context.Context, q *newOverride, o *wire.KeptOverride, c *wire.OverrideChanged, now time.Time, remove bool) (p *problem) {
 	k, err := a.o.Decider.Policy().KeyOf(q.Rule, q.Key...)
 	if remove {
 		k, err = a.listedKey(ctx, q.Rule, q.Rule, q.Key)
@@ -201,7 +201,7 @@ func (a *API) override(ctx context.Context, q *newOverride, o *wire.KeptOverride
 	if o.Terms, err = termsOf(&q.OverrideTerms); err != nil || len(o.Terms) > mostTerms {
 		return invalid("limits", fmt.Sprintf("The numbers take more than %d bytes.", mostTerms), "give only the numbers that differ from the rule")
 	}
-	if err := a.o.Decider.Policy().CheckTerms(q.Rule, o.Terms); err != nil {
+	if c.Warning, err = a.o.Decider.Policy().CheckTerms(q.Rule, o.Terms); err != nil {
 		return termsProblem(err)
 	}
 	if o.Until, p = q.end(now); p != nil {
@@ -417,7 +417,8 @@ func (a *API) wireOverride(ctx context.Context, rule string, o *wire.KeptOverrid
 		return x, p
 	}
 	_ = json.Unmarshal([]byte(o.Terms), &x.OverrideTerms) // terms of another version stay empty
-	if err := now.CheckTerms(rule, o.Terms); err != nil {
+	var err error
+	if x.Warning, err = now.CheckTerms(rule, o.Terms); err != nil {
 		x.NotInForce = err.Error()
 	}
 	return x, nil
