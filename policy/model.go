@@ -253,10 +253,15 @@ func (c *Cost) before(m Model) (units int64, found bool) {
 }
 
 // Unbilled reports whether the service of a model bills nothing for an answer without Usage: it did not get the request,
-// or answered with an error. A gateway that lost the answer (502), or stopped waiting for it (504), does not know that.
+// or answered with an error. A gateway that lost the answer (502, Cloudflare's 520), or stopped waiting for it (504, 524), does not
+// know that.
 func (o *Outcome) Unbilled() bool {
-	const errors, lost, timeout = 400, 502, 504
-	return o.Unsent || !o.Unknown && o.Status >= errors && o.Status != lost && o.Status != timeout
+	switch o.Status {
+	case 502, 504, 520, 524:
+		return o.Unsent
+	}
+	const errors = 400
+	return o.Unsent || !o.Unknown && o.Status >= errors
 }
 
 // after returns what a handled request cost, of which units have been taken already.

@@ -222,23 +222,25 @@ func disjoint(f Format, said map[string]int64) Usage {
 	case AnthropicMessages:
 		return Usage{said["input_tokens"], said["cache_read_input_tokens"], said["cache_creation_input_tokens"], said["output_tokens"]}
 	case GeminiGenerate:
-		input, cached := said["promptTokenCount"], said["cachedContentTokenCount"]
-		_, hasInput := said["promptTokenCount"]
-		_, hasOutput := said["candidatesTokenCount"]
-		if !hasInput && !hasOutput {
-			input = said["totalTokenCount"]
-		}
-		cached = min(cached, input)
-		return Usage{Input: input - cached + said["toolUsePromptTokenCount"], CachedInput: cached, Output: said["candidatesTokenCount"] + said["thoughtsTokenCount"]}
+		output := said["candidatesTokenCount"] + said["thoughtsTokenCount"]
+		return shared(said, "promptTokenCount", "totalTokenCount", said["cachedContentTokenCount"], said["toolUsePromptTokenCount"], output)
 	}
 	names := wireNames[f]
-	input, hasInput := said[names[0]]
-	output, hasOutput := said[names[1]]
-	if !hasInput && !hasOutput {
-		input = said["total_tokens"]
+	return shared(said, names[0], "total_tokens", said[names[3]], 0, said[names[1]])
+}
+
+// shared returns the usage of a format whose input has what came from the cache. What only the total has is output if the answer has an
+// input, and otherwise input.
+func shared(said map[string]int64, inputName, totalName string, cached, tools, output int64) Usage {
+	input, hasInput := said[inputName]
+	switch missing := said[totalName] - input - tools - output; {
+	case missing > 0 && hasInput:
+		output += missing
+	case missing > 0:
+		input += missing
 	}
-	cached := min(said[names[3]], input)
-	return Usage{Input: input - cached, CachedInput: cached, Output: output}
+	cached = min(cached, input)
+	return Usage{Input: input - cached + tools, CachedInput: cached, Output: output}
 }
 
 // event is an event of a stream: its bytes with the empty line, and its data.

@@ -54,6 +54,12 @@ var answers = []struct {
 		"completions", OpenAICompletions, false, `{"choices":[{"text":"a"}],"usage":{"prompt_tokens":5,"completion_tokens":7,"total_tokens":12}}`,
 		expected{Usage{Input: 5, Output: 7}, true, true},
 	},
+	{
+		"reasoning in the total", OpenAIChat, false, `{"choices":[],"usage":{"prompt_tokens":32,"completion_tokens":9,"total_tokens":135,` +
+			`"prompt_tokens_details":{"cached_tokens":6},"completion_tokens_details":{"reasoning_tokens":94}}}`,
+		expected{Usage{Input: 26, CachedInput: 6, Output: 103}, true, true},
+	},
+	{"no input, and a total", OpenAIChat, false, `{"usage":{"completion_tokens":9,"total_tokens":30}}`, expected{Usage{Input: 21, Output: 9}, true, true}},
 	{"embeddings", OpenAIEmbeddings, false, `{"data":[{"embedding":[0.1,-2e-3]}],"usage":{"prompt_tokens":8,"total_tokens":8}}`, expected{Usage{Input: 8}, true, true}},
 	{"embeddings with a total only", OpenAIEmbeddings, false, `{"data":[],"usage":{"total_tokens":8}}`, expected{Usage{Input: 8}, true, true}},
 	{"responses", OpenAIResponses, false, `{"id":"resp","output":[{"content":[{"text":"a"}]}],"usage":{"input_tokens":36,"input_tokens_details":{"cached_tokens":6},` +

@@ -55,9 +55,11 @@ func (c *counts) usage(f Format) Usage {
 	if f == AnthropicMessages {
 		return u
 	}
-	if c.said&(1<<inputCount|1<<outputCount) == 0 {
-		// Some services report only the total of embeddings.
-		u.Input = c.of[totalCount]
+	// Some services count reasoning only in the total, and some report only the total of embeddings.
+	if rest := max(0, c.of[totalCount]-u.Input-c.of[toolInputCount]-u.Output); c.said&(1<<inputCount) != 0 {
+		u.Output += rest
+	} else {
+		u.Input += rest
 	}
 	u.CachedInput = min(u.CachedInput, u.Input)
 	u.Input += c.of[toolInputCount] - u.CachedInput

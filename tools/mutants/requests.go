@@ -178,6 +178,16 @@ var ofRequests = []mutation{
 		"httplimit TestModelsOfPaths",
 	},
 	{
+		"reasoning that only the total has is output", "internal/modelusage/usage.go",
+		"		u.Output += rest", "		u.Output += 0 * rest",
+		"internal/modelusage TestScannerFindsWhatTheOracleFinds",
+	},
+	{
+		"an answer that Cloudflare lost stays charged", "policy/model.go",
+		"	case 502, 504, 520, 524:", "	case 502, 504:",
+		"policy TestModelsReserveTheMostAndSettleTheUsage",
+	},
+	{
 		"a path with two formats is refused", "httplimit/modelrequest.go",
 		"		case other != f:", "		case false:",
 		"httplimit TestModelRequests",
