@@ -15,7 +15,7 @@ func Limit(l *sluice.Limit) string {
 	case sluice.TokenBucket:
 		text := fmt.Sprintf("%s, up to %d at once", rate(a.Rate), l.Capacity())
 		if a.WarmUp > 0 {
-			text += fmt.Sprintf("; after a pause, %d times slower for %s", a.ColdFactor, duration(a.WarmUp))
+			text += fmt.Sprintf("; after a pause, %d times slower for %s", a.ColdFactor, Duration(a.WarmUp))
 		}
 		if a.Debt != a.Burst {
 			text += fmt.Sprintf("; may owe up to %d", a.Debt)
@@ -39,7 +39,7 @@ func Limit(l *sluice.Limit) string {
 	case sluice.SlidingLog:
 		text := fmt.Sprintf("%d in any %s", a.Rate.Count(), period(a.Rate.Period()))
 		if a.MinInterval > 0 {
-			text += fmt.Sprintf(", at least %s apart", duration(a.MinInterval))
+			text += fmt.Sprintf(", at least %s apart", Duration(a.MinInterval))
 		}
 		return text + attempts(a.CountDenied) + " (sliding log)"
 	case sluice.Concurrency:
@@ -47,7 +47,7 @@ func Limit(l *sluice.Limit) string {
 		if a.Queue > 0 {
 			text += fmt.Sprintf("; a queue has room for %d more", a.Queue)
 		}
-		return text + fmt.Sprintf("; a lease ends after %s (concurrency)", duration(a.TTL))
+		return text + fmt.Sprintf("; a lease ends after %s (concurrency)", Duration(a.TTL))
 	default:
 		return l.Algorithm().String()
 	}
@@ -102,17 +102,16 @@ func period(d time.Duration) string {
 	if d%day == 0 {
 		return fmt.Sprintf("%d days", d/day)
 	}
-	return duration(d)
+	return Duration(d)
 }
 
-// duration writes a time without the zeros of time.Duration: 1h, not 1h0m0s.
-func duration(d time.Duration) string {
+// Duration writes a time without the zeros of time.Duration: 1h, not 1h0m0s.
+func Duration(d time.Duration) string {
 	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
+	for _, zero := range [...]string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
 	}
 	return text
 }

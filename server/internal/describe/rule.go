@@ -322,7 +322,7 @@ func waiting(r *policy.Rule) string {
 		text += fmt.Sprintf(", %d per key", r.MaxWaitingPerKey)
 	}
 	if r.MaxWait > 0 {
-		return fmt.Sprintf("up to %s %s", duration(r.MaxWait), text)
+		return fmt.Sprintf("up to %s %s", Duration(r.MaxWait), text)
 	}
 	return text
 }
@@ -397,12 +397,12 @@ func ban(b *sluice.Ban) string {
 	case b.After == 0:
 		return "only by hand"
 	}
-	text := fmt.Sprintf("for %s after %s within %s", duration(b.For), count(b.After, "denial"), duration(cmp.Or(b.Within, b.For)))
+	text := fmt.Sprintf("for %s after %s within %s", Duration(b.For), count(b.After, "denial"), Duration(cmp.Or(b.Within, b.For)))
 	for _, d := range b.Escalate {
-		text += ", then for " + duration(d)
+		text += ", then for " + Duration(d)
 	}
 	if b.Forget > 0 {
-		text += fmt.Sprintf("; the first one again after %s without a denial", duration(b.Forget))
+		text += fmt.Sprintf("; the first one again after %s without a denial", Duration(b.Forget))
 	}
 	if b.Prolong {
 		text += "; attempts restart it"

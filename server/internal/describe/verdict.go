@@ -129,13 +129,13 @@ func appendDecision(b []byte, m *policy.LimitResult, decided bool) []byte {
 		b = append(strconv.AppendInt(append(b, " of "...), d.Limit, 10), " remain"...)
 	}
 	if d.Delay > 0 {
-		b = append(append(b, "; delay "...), duration(d.Delay)...)
+		b = append(append(b, "; delay "...), Duration(d.Delay)...)
 	}
 	if d.RetryAfter > 0 {
-		b = append(append(b, "; retry after "...), duration(d.RetryAfter)...)
+		b = append(append(b, "; retry after "...), Duration(d.RetryAfter)...)
 	}
 	if d.ResetAfter > 0 && !d.Degraded {
-		b = append(append(b, "; full again after "...), duration(d.ResetAfter)...)
+		b = append(append(b, "; full again after "...), Duration(d.ResetAfter)...)
 	}
 	if d.Degraded {
 		b = append(b, "; decided by a fallback"...)

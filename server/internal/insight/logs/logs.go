@@ -9,10 +9,10 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/sluicehq/sluice/server/internal/insight/page"
 )
 
 // Record is one request, as a line of a log has it. The reader uses the memory of its texts again: clone what you keep.
@@ -197,7 +197,7 @@ func (r *Reader) open() error {
 		return err
 	}
 	for _, s := range r.files {
-		s.parser = r.format.parser()
+		s.parser = r.format.parser.clone()
 		_, _, s.newest = r.try(r.format, s.sample)
 		s.sample = nil
 	}
@@ -263,7 +263,7 @@ func (r *Reader) give(e *entry, rs *Records) {
 	rec := &rs.All[len(rs.All)-1]
 	r.reset(rec)
 	rec.At, rec.File, rec.Line = e.at, e.file, e.line
-	why := requestOf(c.source.parser, line, rec)
+	why := c.source.parser.parse(line, rec)
 	if why == "" {
 		rs.lent = append(rs.lent, c)
 		return
@@ -372,15 +372,10 @@ func (r *Reader) reset(rec *Record) {
 // printable returns the beginning of a line, without what a terminal could take for something else than text.
 func printable(line string) string {
 	const most = 120
-	var b strings.Builder
-	for _, c := range strings.ToValidUTF8(line[:min(len(line), 4*most)], "\uFFFD") {
-		if !unicode.IsPrint(c) {
-			c = '\uFFFD'
-		}
-		if b.Len()+utf8.RuneLen(c) > most {
-			break
-		}
-		b.WriteRune(c)
+	text := page.Inert(line[:min(len(line), most+utf8.UTFMax)])
+	for len(text) > most {
+		_, n := utf8.DecodeLastRuneInString(text)
+		text = text[:len(text)-n]
 	}
-	return b.String()
+	return text
 }

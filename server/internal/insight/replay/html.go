@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/sluicehq/sluice/server/internal/describe"
 	"github.com/sluicehq/sluice/server/internal/insight/page"
 )
 
@@ -23,7 +24,7 @@ func (r *Report) TimeChart() *page.Chart {
 	t := &r.Timeline
 	x, labels := page.Times(t.Start, t.Step, len(t.Demand))
 	c := &page.Chart{
-		Title: "Requests over time: demand, and what passes", X: x, Labels: labels, YName: "Requests in " + Span(time.Duration(t.Step)*time.Second),
+		Title: "Requests over time: demand, and what passes", X: x, Labels: labels, YName: "Requests in " + describe.Duration(time.Duration(t.Step)*time.Second),
 		Lines: []page.Line{
 			{Name: "demand", Class: "demand", Values: page.Numbers(t.Demand), Area: true},
 			{Name: "passes now", Class: "passed", Values: page.Numbers(t.Passed), Area: true},

@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 	"text/template"
-	"time"
 
 	"github.com/sluicehq/sluice/server/internal/insight/page"
 )
@@ -38,15 +37,4 @@ func sparkline(counts []int64) string {
 		}
 	}
 	return b.String()
-}
-
-// Span writes a duration in its largest units.
-func Span(d time.Duration) string {
-	text := d.String()
-	for _, zero := range [...]string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zero) {
-			text = text[:len(text)-2]
-		}
-	}
-	return text
 }

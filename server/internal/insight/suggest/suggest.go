@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/describe"
 	"github.com/sluicehq/sluice/server/internal/insight/page"
 	"github.com/sluicehq/sluice/server/internal/insight/replay"
 )
@@ -73,7 +74,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	rep := &Report{Version: 1, Per: replay.Span(o.Per), Share: o.Share, Headroom: o.Headroom, Unevaluated: append([]replay.Unevaluated{}, scope.Unevaluated...), Lines: scope.Stats.Lines, Bad: scope.Stats.Bad}
+	rep := &Report{Version: 1, Per: describe.Duration(o.Per), Share: o.Share, Headroom: o.Headroom, Unevaluated: append([]replay.Unevaluated{}, scope.Unevaluated...), Lines: scope.Stats.Lines, Bad: scope.Stats.Bad}
 	if requests == 0 {
 		return nil, nothing(scope)
 	}
