@@ -72,7 +72,7 @@ func BenchmarkParse(b *testing.B) {
 		b.Fatalf("the log is not read: %v", err)
 	}
 	all := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-	p := r.format.parser()
+	p := r.format.parser.clone()
 	var rec Record
 	b.ResetTimer()
 	begin := processor()
@@ -81,7 +81,7 @@ func BenchmarkParse(b *testing.B) {
 			r.reset(&rec)
 			why := p.when(line, &rec)
 			if why == "" {
-				why = requestOf(p, line, &rec)
+				why = p.parse(line, &rec)
 			}
 			if why != "" {
 				b.Fatalf("the line %q is not read: %s", line, why)

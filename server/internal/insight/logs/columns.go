@@ -4,7 +4,7 @@ import "strings"
 
 // columns reads lines whose fields a line #Fields names, in W3C's extended format: a template with tabs or spaces between fields.
 type columns struct {
-	template
+	lineReader
 	b      *builder
 	byName map[string][]field
 	header string
@@ -31,20 +31,23 @@ func (c *columns) when(line string, rec *Record) (why string) {
 	if tabs := strings.IndexByte(line, '\t') >= 0; c.end == "" || tabs && c.end == " " {
 		c.use(tabs)
 	}
-	return c.template.when(line, rec)
+	return c.lineReader.when(line, rec)
 }
+
+func (c columns) clone() parser { return &c }
 
 // use makes the template. Lines can have further columns.
 func (c *columns) use(tabs bool) {
-	c.pieces, c.end = nil, " "
+	t := &template{}
+	c.end = " "
 	if tabs {
 		c.end = "\t"
 	}
 	for _, name := range strings.Fields(c.header) {
-		c.pieces = append(c.pieces, piece{fields: c.byName[name], end: c.end})
+		t.pieces = append(t.pieces, piece{fields: c.byName[name], end: c.end})
 	}
-	c.pieces = append(c.pieces, piece{})
-	c.finish(c.b, len(c.pieces)-1)
+	t.pieces = append(t.pieces, piece{})
+	c.lineReader = *t.reader(c.b, len(t.pieces)-1)
 }
 
 // fromColumns makes the format of lines below a line #Fields, which the first lines may have.
@@ -55,12 +58,9 @@ func fromColumns(b *builder, text string, first []string) (*format, error) {
 			break
 		}
 	}
-	own := columns{template: template{state: b.state()}, b: b, byName: map[string][]field{}, header: text}
+	own := &columns{b: b, byName: map[string][]field{}, header: text}
 	for _, name := range strings.Fields(text) {
 		own.byName[name] = b.fields(name)
 	}
-	return b.format(func() parser {
-		c := own
-		return &c
-	})
+	return b.format(own)
 }

@@ -4,7 +4,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 )
 
@@ -17,11 +16,10 @@ const (
 	fine            // a time with a fraction of a second
 	day             // a date of which clock is the time
 	clock           // the time of a day
-	seconds         // durations; of several, the last kind counts
+	seconds         // durations; of several, the last kind counts, and what its fields have is added
 	millis          //
 	usecs           //
 	nanos           //
-	part            // seconds of a part of the duration: what several fields have is added
 	client          // an address, with a port or without
 	clientPort      // an address with a port
 	peer            // an address for logs without a client
@@ -49,15 +47,15 @@ var has = map[kind]Fields{
 	client: HasClient, clientPort: HasClient, peer: HasClient, method: HasMethod, target: HasTarget | HasQuery, path: HasTarget,
 	query: HasTarget | HasQuery, request: HasMethod | HasTarget | HasQuery, address: HasMethod | HasTarget | HasQuery | HasHost,
 	host: HasHost, hostIfNone: HasHost, status: HasStatus, sent: HasSent, received: HasReceived, action: HasVerdict, limited: HasVerdict,
-	seconds: HasDuration, millis: HasDuration, usecs: HasDuration, nanos: HasDuration, part: HasDuration,
+	seconds: HasDuration, millis: HasDuration, usecs: HasDuration, nanos: HasDuration,
 }
 
 // exponents have the units of durations, as powers of ten of microseconds.
-var exponents = [...]int{seconds: 6, millis: 3, usecs: 0, nanos: -3, part: 6}
+var exponents = [...]int{seconds: 6, millis: 3, usecs: 0, nanos: -3}
 
 // isTime and isDuration say what the beginning of a request is computed from.
 func (k kind) isTime() bool     { return k >= stamp && k <= clock }
-func (k kind) isDuration() bool { return k >= seconds && k <= part }
+func (k kind) isDuration() bool { return k >= seconds && k <= nanos }
 
 // field is what is done with a field of a line.
 type field struct {
@@ -71,20 +69,6 @@ type state struct {
 	escapes  byte // what escapes a byte in a text: a backslash, a percent sign, or 0 for nothing
 	requests byte // the same in request lines
 	ends     bool // times are when requests ended
-}
-
-func (s *state) exact() time.Duration { return s.blur }
-
-// begin makes the time of a record the time when its request began, unless it is known why the line is not a record.
-func (s *state) begin(rec *Record, why string) string {
-	switch {
-	case why != "":
-	case rec.At == unknownTime:
-		return noTime
-	case s.ends && rec.Duration > 0:
-		rec.At -= rec.Duration
-	}
-	return why
 }
 
 // unknownTime is the time of a record before it is set.
@@ -123,7 +107,7 @@ func (f field) set(rec *Record, text string, s *state) (why string) {
 		if rec.At, ok = s.parse(s.day + "T" + text + "Z"); !ok {
 			return noTime
 		}
-	case seconds, millis, usecs, nanos, part:
+	case seconds, millis, usecs, nanos:
 		ok = addDuration(rec, text, exponents[f.kind])
 	case client:
 		rec.Client = withoutPort(text)

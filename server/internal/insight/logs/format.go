@@ -18,21 +18,51 @@ type parser interface {
 	parse(line string, rec *Record) (why string)
 	// exact returns how exact the last time was.
 	exact() time.Duration
+	// clone returns a parser for another file.
+	clone() parser
 }
 
-// requestOf sets all but the time of a record. The line must have a request.
-func requestOf(p parser, line string, rec *Record) (why string) {
-	if why = p.parse(line, rec); why == "" && (rec.Method == "" || rec.Target == "") {
+// setter sets fields of a record from a line. It returns why the line is not a record, and an empty text if it may be one.
+type setter interface {
+	set(line string, rec *Record, s *state) (why string)
+}
+
+// lineReader reads the lines of a file, each in two steps.
+type lineReader struct {
+	state
+	times, others setter // the time and what it depends on, and all but the time
+}
+
+func (l *lineReader) when(line string, rec *Record) (why string) {
+	if line == "" {
+		return noLine
+	}
+	rec.At = unknownTime
+	switch why = l.times.set(line, rec, &l.state); {
+	case why != "":
+	case rec.At == unknownTime:
+		return otherLine
+	case l.ends && rec.Duration > 0:
+		rec.At -= rec.Duration
+	}
+	return why
+}
+
+func (l *lineReader) parse(line string, rec *Record) (why string) {
+	if why = l.others.set(line, rec, &l.state); why == "" && (rec.Method == "" || rec.Target == "") {
 		return noRequest
 	}
 	return why
 }
 
+func (l *lineReader) exact() time.Duration { return l.blur }
+func (l lineReader) clone() parser         { return &l }
+
 // format is a way to write lines.
 type format struct {
 	layout Layout
-	parser func() parser // makes the parser of a file
-	err    error         // settings that it cannot fulfil
+	parser parser // to clone
+	err    error  // settings that it cannot fulfil
 }
 
 // builder collects what the fields of a format give.
@@ -120,12 +150,9 @@ func canonical(n Name) Name {
 	return n
 }
 
-// state returns the state before the first line.
-func (b *builder) state() state { return state{escapes: b.escapes, requests: b.requests, ends: b.ends} }
-
 // template makes a template of a text with the server's variables.
-func (b *builder) template(text string) (*template, error) {
-	t := &template{state: b.state()}
+func (b *builder) template(text string) (*lineReader, error) {
+	t := &template{}
 	text = strings.NewReplacer(`\"`, `"`, `\t`, "\t", `\n`, "", `\\`, `\`).Replace(text)
 	if b.rewrite != nil {
 		text = b.rewrite(text)
@@ -157,8 +184,7 @@ func (b *builder) template(text string) (*template, error) {
 		t.pieces = append(t.pieces, p)
 	}
 	t.literal(text[from:])
-	t.finish(b, cmp.Or(b.least, len(t.pieces)))
-	return t, nil
+	return t.reader(b, cmp.Or(b.least, len(t.pieces))), nil
 }
 
 // part returns the fields of which a request's beginning is computed, or all but the times. A format with several times or durations
@@ -175,14 +201,14 @@ func (b *builder) part(fields []field, times bool) (some []field) {
 }
 
 // format checks what the fields give.
-func (b *builder) format(parser func() parser) (*format, error) {
+func (b *builder) format(p parser) (*format, error) {
 	switch need := HasMethod | HasTarget; {
 	case b.finest[0] == ignored:
 		return nil, fmt.Errorf("logs: the format %s has no time of a known form; add one, such as $msec of nginx", printable(b.layout.Format))
 	case b.layout.Has&need != need:
 		return nil, fmt.Errorf("logs: the format %s has no request line, and not both a method and a path; add them", printable(b.layout.Format))
 	}
-	f := &format{parser: parser}
+	f := &format{parser: p}
 	for _, s := range b.set {
 		if !b.used[s.Field] {
 			f.err = fmt.Errorf("logs: %s:%s is set from the field %s, which the format %s does not have; its fields are %s",
@@ -209,10 +235,7 @@ func fromTemplate(b *builder, text string, _ []string) (*format, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.format(func() parser {
-		own := *t
-		return &own
-	})
+	return b.format(t)
 }
 
 // choose finds the format, and how exact its times are.
@@ -277,7 +300,7 @@ func unfit(name, parameter string) error {
 
 // try reads lines. It returns how many it reads of how many that are not comments, and the time of the first request.
 func (r *Reader) try(f *format, lines []string) (read, seen int, first int64) {
-	p, rec := f.parser(), &Record{}
+	p, rec := f.parser.clone(), &Record{}
 	first = unknownTime
 	for _, line := range lines {
 		r.layout.Names = f.layout.Names
@@ -288,7 +311,7 @@ func (r *Reader) try(f *format, lines []string) (read, seen int, first int64) {
 			if first == unknownTime {
 				first = rec.At
 			}
-			why = requestOf(p, line, rec)
+			why = p.parse(line, rec)
 		}
 		switch why {
 		case "", noRequest:

@@ -11,13 +11,6 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// object reads lines of JSON.
-type object struct {
-	state
-	times  members // only what the time depends on
-	others members
-}
-
 // members says what is done with the member of a path, such as request.method. An object with such members is a member too.
 type members map[string][]field
 
@@ -76,23 +69,17 @@ func join(v gjson.Result) string {
 	return strings.Join(texts, Separator)
 }
 
-func (o *object) when(line string, rec *Record) (why string) {
-	if line == "" {
-		return noLine
-	}
-	v := gjson.Parse(line)
-	rec.At = unknownTime
-	if why = o.times.set(rec, "", v, &o.state); why == "" && rec.At == unknownTime {
-		return otherLine
-	}
-	return o.begin(rec, why)
+// object reads lines of JSON.
+type object struct {
+	members
+	checks bool // that the lines are JSON
 }
 
-func (o *object) parse(line string, rec *Record) (why string) {
-	if !isJSON(line) {
+func (o object) set(line string, rec *Record, s *state) (why string) {
+	if o.checks && !isJSON(line) {
 		return otherLine
 	}
-	return o.others.set(rec, "", gjson.Parse(line), &o.state)
+	return o.members.set(rec, "", gjson.Parse(line), s)
 }
 
 // isJSON reports whether a line is JSON. gjson takes stack for each level, so the standard library reads lines that may have many.
@@ -176,16 +163,13 @@ func fromJSON(b *builder, text string, first []string) (*format, error) {
 			b.layout.Has, b.finest = has, finest // a later line may have it
 		}
 	}
-	own := object{state: state{ends: b.ends}, times: members{}, others: members{}}
+	times, others := members{}, members{}
 	for i, path := range wanted {
-		own.times.add(path, b.part(fields[i], true))
-		own.others.add(path, b.part(fields[i], false))
+		times.add(path, b.part(fields[i], true))
+		others.add(path, b.part(fields[i], false))
 	}
 	b.known = slices.Sorted(maps.Keys(seen))
-	f, err := b.format(func() parser {
-		o := own
-		return &o
-	})
+	f, err := b.format(&lineReader{state{ends: b.ends}, object{times, false}, object{others, true}})
 	return f, cmp.Or(missing, err)
 }
 

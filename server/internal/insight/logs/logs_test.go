@@ -155,6 +155,7 @@ func TestOrderAndFilesChangeNoRecord(t *testing.T) {
 	}{
 		{name: "in a file", files: []string{write(t, "a", text)}},
 		{name: "shuffled", files: []string{write(t, "a", strings.Join(shuffled, "\r\n"))}},
+		{name: "with empty lines", files: []string{write(t, "a", strings.ReplaceAll(text, "\n", "\r\n\r\n\n"))}},
 		{name: "in three files, compressed", files: []string{
 			write(t, "a.gz", gzipped(t, parts[0])), write(t, "b", string(encoder.EncodeAll([]byte(parts[1]), nil))), write(t, "c", parts[2]),
 		}},

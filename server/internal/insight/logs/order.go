@@ -3,6 +3,7 @@ package logs
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // order gives lines in the order of their requests' beginnings. They wait in a bucket for each second, which leaves as
@@ -33,13 +34,7 @@ type entry struct {
 const micros = 1_000_000
 
 // floor returns the second of a time.
-func floor(at int64) int64 {
-	second := at / micros
-	if at%micros < 0 {
-		second--
-	}
-	return second
-}
+func floor(at int64) int64 { return time.UnixMicro(at).Unix() }
 
 // push adds a line. It reports whether the line is late: its time becomes the earliest one that is possible.
 func (o *order) push(e entry) (late bool) {

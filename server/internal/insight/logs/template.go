@@ -6,13 +6,10 @@ import (
 	"strings"
 )
 
-// template reads lines that are fields between literals.
+// template is fields between literals.
 type template struct {
-	state
 	prefix string
 	pieces []piece
-	times  program // sets the time, and what it depends on
-	others program // sets all but the time
 }
 
 // piece is a field, and the literal behind it.
@@ -22,31 +19,22 @@ type piece struct {
 	list   bool   // several parts with ", " and " : " between them, as nginx writes them
 }
 
-func (t *template) when(line string, rec *Record) (why string) {
-	rec.At = unknownTime
-	return t.begin(rec, t.run(&t.times, line, rec))
-}
-
-func (t *template) parse(line string, rec *Record) (why string) {
-	return t.run(&t.others, line, rec)
-}
-
-// run sets the fields of a line.
-func (t *template) run(p *program, line string, rec *Record) (why string) {
-	if !strings.HasPrefix(line, t.prefix) {
+// set sets the fields of a line.
+func (p *program) set(line string, rec *Record, s *state) (why string) {
+	if !strings.HasPrefix(line, p.prefix) {
 		return otherLine
 	}
-	found, ok := p.find(line, len(t.prefix))
+	found, ok := p.find(line, len(p.prefix))
 	if !ok {
 		return otherLine
 	}
 	for i := range p.sets {
-		s := &p.sets[i]
-		if s.cut >= found {
+		f := &p.sets[i]
+		if f.cut >= found {
 			break
 		}
-		c := p.cuts[s.cut]
-		if why := s.field.set(rec, line[c.from:c.to], &t.state); why != "" {
+		c := p.cuts[f.cut]
+		if why := f.field.set(rec, line[c.from:c.to], s); why != "" {
 			return why
 		}
 	}
@@ -62,16 +50,17 @@ func (t *template) literal(text string) {
 	t.pieces[len(t.pieces)-1].end += text
 }
 
-// finish makes the programs. A line must have so many pieces.
-func (t *template) finish(b *builder, needed int) {
-	t.times, t.others = newProgram(b, t.pieces, needed, true), newProgram(b, t.pieces, needed, false)
+// reader returns how lines with so many pieces are read.
+func (t *template) reader(b *builder, needed int) *lineReader {
+	return &lineReader{state{escapes: b.escapes, requests: b.requests, ends: b.ends}, newProgram(b, t, needed, true), newProgram(b, t, needed, false)}
 }
 
 // program finds fields of a line, and sets them.
 type program struct {
-	steps []step
-	sets  []set // in the order of the cuts
-	cuts  []cut // of the last line: for each step, its field and the time behind it
+	prefix string // of all lines
+	steps  []step
+	sets   []set // in the order of the cuts
+	cuts   []cut // of the last line: for each step, its field and the time behind it
 }
 
 // set is a field, and where its text is.
@@ -100,7 +89,8 @@ type step struct {
 const stampSize = len("10/Oct/2000:13:55:36 -0700")
 
 // newProgram makes the program that sets the time and what it depends on, or all but the time.
-func newProgram(b *builder, pieces []piece, needed int, times bool) (p program) {
+func newProgram(b *builder, t *template, needed int, times bool) *program {
+	p, pieces := &program{prefix: t.prefix}, t.pieces
 	for i := 0; i < len(pieces); i++ {
 		s := step{piece: pieces[i], must: i+1 < needed, quoted: strings.HasPrefix(pieces[i].end, `"`)}
 		fields, behind := b.part(s.fields, times), []field(nil)

@@ -45,13 +45,13 @@ func TestFieldsEndAtTheirLiterals(t *testing.T) {
 		for i := range pieces {
 			pieces[i] = piece{fields: []field{{kind: value, index: i}}, end: text(` -"[]`, 1, 1+random.IntN(12))}
 		}
-		p := newProgram(&builder{}, pieces, random.IntN(len(pieces)+1), false)
+		p := newProgram(&builder{}, &template{pieces: pieces}, random.IntN(len(pieces)+1), false)
 		var line strings.Builder
 		for _, s := range pieces {
 			line.WriteString(text("ab 01-\\\x80\xff\x1f!", 0, 40) + s.end)
 		}
 		whole := line.String()[:line.Len()-random.IntN(min(5, line.Len()))]
-		want, wantOK := slowCuts(&p, whole)
+		want, wantOK := slowCuts(p, whole)
 		found, ok := p.find(whole, 0)
 		var got []string
 		for i := 0; i < found; i += 2 {

@@ -110,8 +110,8 @@ var (
 	albWords = words{
 		variable: regexp.MustCompile(`\$()([a-z_]+)`),
 		kinds: map[string]kind{
-			"request_creation_time": fine, "client": clientPort, "request": address, "elb_status_code": status, "request_processing_time": part,
-			"target_processing_time": part, "response_processing_time": part,
+			"request_creation_time": fine, "client": clientPort, "request": address, "elb_status_code": status, "request_processing_time": seconds,
+			"target_processing_time": seconds, "response_processing_time": seconds,
 		},
 		named:   []affix{{before: "http_", source: "header", folded: true}},
 		escapes: '\\', requests: '\\',

@@ -166,7 +166,7 @@ func newEngine(p *Policy, o policy.Options, l *logs.Layout, assumed []Assumption
 }
 
 // usesPressure reports whether a match depends on the pressure on a rule.
-func usesPressure(m *policy.Match) bool {
+func usesPressure(match *policy.Match) bool {
 	reads := func(condition policy.Matcher) bool {
 		uses, ok := condition.(interface{ Uses() (bool, []string) })
 		if !ok {
@@ -175,7 +175,7 @@ func usesPressure(m *policy.Match) bool {
 		_, rules := uses.Uses()
 		return len(rules) > 0
 	}
-	return m.Pressure > 0 || slices.ContainsFunc(m.If, reads) || slices.ContainsFunc(m.Unless, func(u policy.Match) bool { return usesPressure(&u) })
+	return slices.ContainsFunc(withExceptions(match), func(m *policy.Match) bool { return m.Pressure > 0 || slices.ContainsFunc(m.If, reads) })
 }
 
 // limitKey is a limit and a key, where requests wait for leases.

@@ -160,22 +160,30 @@ func (c *coverage) need(lacks []lack, needed bool, f logs.Fields, l lack) []lack
 	return lacks
 }
 
-// ofMatch returns what is lacking of what a match reads without a name.
-func (c *coverage) ofMatch(m *policy.Match) (lacks []lack) {
-	lacks = c.need(lacks, len(m.Hosts) > 0, logs.HasHost, noHost)
-	lacks = c.need(lacks, len(m.ClientIPs) > 0, logs.HasClient, noClient)
-	if m.Descriptor != nil {
-		lacks = append(lacks, gateways)
-	}
-	for _, condition := range m.If {
-		text := fmt.Sprint(condition)
-		lacks = c.need(lacks, strings.Contains(text, "client_ip") || strings.Contains(text, "in_network"), logs.HasClient, noClient)
-		lacks = c.need(lacks, strings.Contains(text, "host"), logs.HasHost, noHost)
-		size, ok := condition.(interface{ UsesSize() bool })
-		lacks = c.need(lacks, ok && size.UsesSize(), logs.HasReceived, noReceived)
-	}
+// withExceptions returns a match and all matches in its exceptions.
+func withExceptions(m *policy.Match) []*policy.Match {
+	all := []*policy.Match{m}
 	for i := range m.Unless {
-		lacks = append(lacks, c.ofMatch(&m.Unless[i])...)
+		all = append(all, withExceptions(&m.Unless[i])...)
+	}
+	return all
+}
+
+// ofMatch returns what is lacking of what a match reads without a name.
+func (c *coverage) ofMatch(match *policy.Match) (lacks []lack) {
+	for _, m := range withExceptions(match) {
+		lacks = c.need(lacks, len(m.Hosts) > 0, logs.HasHost, noHost)
+		lacks = c.need(lacks, len(m.ClientIPs) > 0, logs.HasClient, noClient)
+		if m.Descriptor != nil {
+			lacks = append(lacks, gateways)
+		}
+		for _, condition := range m.If {
+			text := fmt.Sprint(condition)
+			lacks = c.need(lacks, strings.Contains(text, "client_ip") || strings.Contains(text, "in_network"), logs.HasClient, noClient)
+			lacks = c.need(lacks, strings.Contains(text, "host"), logs.HasHost, noHost)
+			size, ok := condition.(interface{ UsesSize() bool })
+			lacks = c.need(lacks, ok && size.UsesSize(), logs.HasReceived, noReceived)
+		}
 	}
 	return lacks
 }
@@ -253,14 +261,9 @@ func (c *coverage) within(o policy.Options) (policy.Options, []Unevaluated, erro
 // absent returns the name of a class that a rule matches or reserves units for and that is gone; empty for none.
 func absent(r *policy.Rule, gone map[string]bool) string {
 	var names []string
-	var of func(m *policy.Match)
-	of = func(m *policy.Match) {
+	for _, m := range withExceptions(&r.Match) {
 		names = append(names, m.Classes...)
-		for i := range m.Unless {
-			of(&m.Unless[i])
-		}
 	}
-	of(&r.Match)
 	for _, v := range r.Reserved {
 		names = append(names, v.For...)
 	}
