@@ -103,7 +103,8 @@ type SlidingWindow struct {
 	// Cells is N, the number of cells of a period, up to 256. Default: 10, or the next larger
 	// number that divides the period, or 1 if no number up to 256 does.
 	Cells int
-	// CountDenied counts denied attempts too: a client that keeps trying stays denied. See docs/semantics.md#denied-attempts.
+	// CountDenied counts denied attempts too: a client that keeps trying stays denied. See
+	// docs/semantics.md#denied-attempts.
 	CountDenied bool
 }
 

@@ -33,8 +33,8 @@ type Ban struct {
 	uncounted bool
 }
 
-// Uncounted returns the same ban for a request whose attempt must not count: a ban in force refuses it, but its denial leads to no
-// ban, and prolongs none. Such a request may be decided again.
+// Uncounted returns the same ban for a request whose attempt must not count: a ban in force refuses it, but its denial
+// leads to no ban, and prolongs none. Such a request may be decided again.
 func (b *Ban) Uncounted() *Ban {
 	terms := *b
 	terms.uncounted = true

@@ -47,11 +47,11 @@ type Request struct {
 	// It is for costs that nobody can bound in advance. A limit admits at most one cost more than it has for each caller
 	// that decides at the same time. A token bucket may owe more than its Debt then. Limits that take no debits refuse it.
 	Overdraw bool
-	// Hold gives the cost back if nobody settles the charge within this time, up to 24 hours: for example because the process
-	// has died. Zero leaves it charged. The next request with a Hold for this limit and key finds the units again, at the
-	// latest. A settlement that comes later charges the actual cost as a debit does. A charge with a Hold is never cancelled:
-	// settle it at 0. Such a request accepts no wait, and limits that take no debits refuse it. See ErrUnsupported for
-	// stores without holds. If a store has no room for a hold, the cost stays charged.
+	// Hold gives the cost back if nobody settles the charge within this time, up to 24 hours: for example because the
+	// process has died. Zero leaves it charged. The next request with a Hold for this limit and key finds the units
+	// again, at the latest. A settlement that comes later charges the actual cost as a debit does. A charge with a Hold
+	// is never cancelled: settle it at 0. Such a request accepts no wait, and limits that take no debits refuse it. See
+	// ErrUnsupported for stores without holds. If a store has no room for a hold, the cost stays charged.
 	Hold time.Duration
 }
 

@@ -182,9 +182,9 @@ func (l *Limiter) Reserve(ctx context.Context, key Key, maxWait time.Duration) (
 	return l.ReserveN(ctx, key, 1, maxWait)
 }
 
-// ReserveN takes n units ahead of time, if they become available within maxWait. The caller acts
-// after the Delay of the reservation's Decision. A maxWait of zero refuses any delay. A token bucket goes into debt for the units. A
-// leaky bucket gives a turn in its queue. Windows and logs reserve only what is available now.
+// ReserveN takes n units ahead of time, if they become available within maxWait. The caller acts after the Delay of the
+// reservation's Decision. A maxWait of zero refuses any delay. A token bucket goes into debt for the units. A leaky
+// bucket gives a turn in its queue. Windows and logs reserve only what is available now.
 //
 // A denied reservation has taken nothing and need not be ended. An error is one of [Store]: nothing was reserved, unless it
 // wraps ErrUnknownOutcome.

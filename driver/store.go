@@ -15,11 +15,12 @@ type Taker interface {
 }
 
 // Fetcher is a Store that can load a state into a cache of the processor ahead of the decision. Package policy calls it
-// before it searches many overrides, so that the two wait for memory at the same time. All methods are safe for concurrent use.
+// before it searches many overrides, so that the two wait for memory at the same time. All methods are safe for
+// concurrent use.
 type Fetcher interface {
 	sluice.Store
-	// Fetch begins to load the state of a limit's key, and does not wait. It changes nothing, and keeps neither the limit nor the
-	// key.
+	// Fetch begins to load the state of a limit's key, and does not wait. It changes nothing, and keeps neither the
+	// limit nor the key.
 	Fetch(l *sluice.Limit, k sluice.Key)
 }
 

@@ -35,10 +35,10 @@ func (a *Admission) Settles() bool {
 // settles reports whether a charge must be settled: its cost may be another one, or it would be given back.
 func settles(r *policy.LimitResult) bool { return r.Settles() || r.Request.Hold > 0 }
 
-// Leave ends the request's leases, unless its work may go on: then they end by their time to live. It settles
-// the other charges at the real cost of the request, which is zero for a request that does not count. Call it once, when the request has been handled or has
-// panicked; a second call does nothing. The end of ctx does not stop it; the values of ctx are for
-// Options.OnError.
+// Leave ends the request's leases, unless its work may go on: then they end by their time to live. It settles the other
+// charges at the real cost of the request, which is zero for a request that does not count. Call it once, when the
+// request has been handled or has panicked; a second call does nothing. The end of ctx does not stop it; the values of
+// ctx are for Options.OnError.
 func (a *Admission) Leave(ctx context.Context, o policy.Outcome) {
 	if a == nil || a.left.Swap(true) {
 		return

@@ -10,11 +10,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// When the server is gone, or a proxy acknowledges for it, all connections of the pool are silent. Go-redis closes only the
-// connection of a call that fails, and a guard makes few calls to a store that fails. So the pool could keep useless
-// connections for seconds after new ones work. Therefore, all connections are in doubt if a call failed, and
-// nothing was read from the server for silence although something was written. Go-redis checks a connection before it uses it.
-// That check fails for a connection from which nothing was read since the doubt, so go-redis makes another one.
+// When the server is gone, or a proxy acknowledges for it, all connections of the pool are silent. Go-redis closes only
+// the connection of a call that fails, and a guard makes few calls to a store that fails. So the pool could keep
+// useless connections for seconds after new ones work. Therefore, all connections are in doubt if a call failed, and
+// nothing was read from the server for silence although something was written. Go-redis checks a connection before it
+// uses it. That check fails for a connection from which nothing was read since the doubt, so go-redis makes another
+// one.
 //
 // A guard calls a store that fails after more than this time, so its first try makes a connection.
 const silence = 250 * time.Millisecond

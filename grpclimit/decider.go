@@ -54,8 +54,8 @@ type PolicyOptions struct {
 	// set on calls. Such metadata then stays, and the call counts as marked if it has metadata with which
 	// rules mark. Default: a Server removes such metadata, because anybody can send it.
 	TrustMarks func(c *Call) bool
-	// TrustPlan reports whether the plan of a call counts that a metadata key or a claim names, as in httplimit.PolicyOptions.
-	// Required with such a policy.
+	// TrustPlan reports whether the plan of a call counts that a metadata key or a claim names, as in
+	// httplimit.PolicyOptions. Required with such a policy.
 	TrustPlan func(c *Call) bool
 }
 
@@ -96,8 +96,8 @@ type KeyOptions struct {
 	// limits let it pass. All limits are charged, or none is. Required without LimitsFor.
 	Limits []*sluice.Limit
 	// LimitsFor returns other limits for a call or message, such as of a customer's plan, and nil for Limits. Without
-	// Limits, such a call is refused. It must return limits that the program keeps, not new ones: see sluice.Limit. If they have the names of Limits, used
-	// units stay used when the plan changes. Default: Limits for all calls.
+	// Limits, such a call is refused. It must return limits that the program keeps, not new ones: see sluice.Limit. If
+	// they have the names of Limits, used units stay used when the plan changes. Default: Limits for all calls.
 	LimitsFor func(c *Call) []*sluice.Limit
 	// Key is the parts of the call that distinguish clients, such as policy.ClientIP(), or a Metadata key and the
 	// Method. Two calls have one key only if all parts are equal. policy.Host() is the authority, which calls of a

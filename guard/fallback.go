@@ -19,8 +19,8 @@ const leastRetry = time.Second
 // may still use the old one. With nil, all limits have Options.Default.
 func (s *Store) SetFallback(f func(l *sluice.Limit) sluice.Fallback) { s.fallback.Store(&f) }
 
-// SetShare replaces Options.Share, or returns an error for a value that is not a share. The units that keys have used in the
-// local store stay used.
+// SetShare replaces Options.Share, or returns an error for a value that is not a share. The units that keys have used
+// in the local store stay used.
 func (s *Store) SetShare(to sluice.Share) error {
 	if err := to.Check(); err != nil {
 		return fmt.Errorf("guard: SetShare: %w", err)

@@ -36,8 +36,8 @@ type scaleKey struct {
 	algorithm sluice.Algorithm
 }
 
-// maxScaled is how many limits are kept. When there are more, all are made again, and stores keep records of both while states
-// refer to them. So it is more than what callers may bring at once.
+// maxScaled is how many limits are kept. When there are more, all are made again, and stores keep records of both while
+// states refer to them. So it is more than what callers may bring at once.
 const maxScaled = 1 << 16
 
 // localName is the name of the local version of a limit. Names of rules contain no NUL.

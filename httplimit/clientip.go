@@ -153,7 +153,8 @@ func (c *ClientIP) IPv6Prefix() int {
 	return c.prefix
 }
 
-// Trusts reports whether a peer with an address is one of the trusted proxies. A peer at a Unix socket has an invalid address.
+// Trusts reports whether a peer with an address is one of the trusted proxies. A peer at a Unix socket has an invalid
+// address.
 func (c *ClientIP) Trusts(peer netip.Addr) bool { return c.believed().believes(peer, "") }
 
 // TrustsPeer reports whether a request comes from one of the trusted proxies itself, for PolicyOptions.TrustMarks.

@@ -59,9 +59,10 @@ type PolicyOptions struct {
 	// requests of their own clients, as a Middleware does. Default: no hop is trusted, and such headers
 	// are removed, because anybody can send them.
 	TrustMarks func(r *http.Request) bool
-	// TrustPlan reports whether the plan of a request counts that a header or a claim names: see policy.Options.PlanFrom. Trust requests
-	// of hops that replace the header and verify the token, such as by ClientIP.TrustsPeer, or all requests if Claim returns verified
-	// claims. The requests of DecideReport are trusted, because the gateway reports them. Required with such a policy.
+	// TrustPlan reports whether the plan of a request counts that a header or a claim names: see
+	// policy.Options.PlanFrom. Trust requests of hops that replace the header and verify the token, such as by
+	// ClientIP.TrustsPeer, or all requests if Claim returns verified claims. The requests of DecideReport are trusted,
+	// because the gateway reports them. Required with such a policy.
 	TrustPlan func(r *http.Request) bool
 	// Removes reports whether the program removes or replaces a header before the service gets the request, as a
 	// proxy does. Rules and classes then count the header as missing: otherwise clients could choose keys by a value
@@ -109,8 +110,8 @@ type KeyOptions struct {
 	// all limits let it pass. All limits are charged, or none is. Required without LimitsFor.
 	Limits []*sluice.Limit
 	// LimitsFor returns other limits for a request, such as of a customer's plan, and nil for Limits. Without Limits,
-	// such a request is refused. It must return limits that the program keeps, not new ones: see sluice.Limit. If they have the names of Limits, used units stay
-	// used when the plan changes. Default: Limits for all requests.
+	// such a request is refused. It must return limits that the program keeps, not new ones: see sluice.Limit. If they
+	// have the names of Limits, used units stay used when the plan changes. Default: Limits for all requests.
 	LimitsFor func(r *http.Request) []*sluice.Limit
 	// Key is the parts of the request that distinguish clients, such as policy.ClientIP(), or policy.Header("X-API-Key")
 	// and policy.Method(). Two requests have one key only if all parts are equal. policy.Param and policy.Route are the
@@ -191,8 +192,8 @@ func (d *Decider) decide(r *http.Request, p *inForce) policy.Verdict {
 	return d.decideChecked(r, p, nil, p.trusts && d.o.TrustPlan(r))
 }
 
-// decideChecked decides about a request that needs no further checks. The argument others has the lines of
-// headers in other spellings, if nobody removes them from the request. The argument plan says that the request may name its plan.
+// decideChecked decides about a request that needs no further checks. The argument others has the lines of headers in
+// other spellings, if nobody removes them from the request. The argument plan says that the request may name its plan.
 func (d *Decider) decideChecked(r *http.Request, p *inForce, others http.Header, plan bool) policy.Verdict {
 	if d.o.Removes != nil {
 		r = d.arriving(r, p)

@@ -31,8 +31,8 @@ const (
 	// ProfileEnvoy is X-RateLimit-Limit with the policies of all limits, -Remaining
 	// and -Reset, as Envoy writes them after draft 03.
 	ProfileEnvoy
-	// ProfileOpenAI is X-RateLimit-Limit-Requests, -Remaining-Requests and -Reset-Requests for the tightest limit of requests,
-	// and the same with -Tokens for the tightest limit of a model's tokens, as OpenAI writes them.
+	// ProfileOpenAI is X-RateLimit-Limit-Requests, -Remaining-Requests and -Reset-Requests for the tightest limit of
+	// requests, and the same with -Tokens for the tightest limit of a model's tokens, as OpenAI writes them.
 	ProfileOpenAI
 	// ProfileNone sets nothing but Retry-After.
 	ProfileNone

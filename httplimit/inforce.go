@@ -32,8 +32,8 @@ func (d *Decider) inForce() *inForce {
 	return f
 }
 
-// readOnce returns the names that the policy reads in a request with a long query or long cookies; nil for another request, and for
-// a policy that reads no more than one of each.
+// readOnce returns the names that the policy reads in a request with a long query or long cookies; nil for another
+// request, and for a policy that reads no more than one of each.
 func (f *inForce) readOnce(r *http.Request) *readNames {
 	if f.names.isFew() || !isLong(r) {
 		return nil

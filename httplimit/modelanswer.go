@@ -43,8 +43,8 @@ type modelAnswer struct {
 	trimmer  *modelusage.Trimmer
 }
 
-// newModelAnswer returns the reader of the answer to a request with a verdict; nil if no rule costs what a model used. The first
-// rule decides about the format. The answer is awaited unless all rules cancel.
+// newModelAnswer returns the reader of the answer to a request with a verdict; nil if no rule costs what a model used.
+// The first rule decides about the format. The answer is awaited unless all rules cancel.
 func newModelAnswer(b *modelBody, v *policy.Verdict) *modelAnswer {
 	if b == nil {
 		return nil

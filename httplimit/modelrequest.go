@@ -25,7 +25,8 @@ const (
 	mostHeld = 256 << 20
 )
 
-// modelBody is the body of a request to a language model. Rules read its beginning ahead, and the service gets it byte for byte.
+// modelBody is the body of a request to a language model. Rules read its beginning ahead, and the service gets it byte
+// for byte.
 type modelBody struct {
 	io.ReadCloser
 	control *http.ResponseController // nil if there is no deadline to set
@@ -230,8 +231,8 @@ func (k *modelRead) read(r *http.Request, b *modelBody) {
 	k.readBody(at, b.ahead)
 }
 
-// isUTF8 reports whether the lines of Content-Type say that a body is in UTF-8, or do not name a character set. In UTF-7, letters
-// can be a quote.
+// isUTF8 reports whether the lines of Content-Type say that a body is in UTF-8, or do not name a character set. In
+// UTF-7, letters can be a quote.
 func isUTF8(lines []string) bool {
 	for _, line := range lines {
 		for _, rest := range strings.Split(strings.ToLower(line), "charset")[1:] {
@@ -270,8 +271,8 @@ func badBody(problem, remedy string) error {
 // modelName returns the name of a model as rules compare it.
 func modelName(name string) string { return strings.ToLower(strings.TrimSpace(name)) }
 
-// formatOf returns the format of a request, and its decoded path in lower case. Without a format of the rule, the path decides: as it
-// is, and as services may resolve it. A path with two formats, or two models, is refused.
+// formatOf returns the format of a request, and its decoded path in lower case. Without a format of the rule, the path
+// decides: as it is, and as services may resolve it. A path with two formats, or two models, is refused.
 func formatOf(given string, u *url.URL) (f modelusage.Format, at string, err error) {
 	of := modelusage.FormatOfPath
 	if given != "" {

@@ -9,8 +9,8 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// names are the parameters or cookies that a policy reads, as a tree of their bytes. So one pass over a request finds the values of
-// all of them.
+// names are the parameters or cookies that a policy reads, as a tree of their bytes. So one pass over a request finds
+// the values of all of them.
 type names struct {
 	all   []string
 	index map[string]int
@@ -106,8 +106,8 @@ func isLong(r *http.Request) bool {
 	return size >= longFrom
 }
 
-// Described returns the values of a query and of the lines of a Cookie header, as a Decider with a policy reads them: for all
-// names of the policy at once if they are long.
+// Described returns the values of a query and of the lines of a Cookie header, as a Decider with a policy reads them:
+// for all names of the policy at once if they are long.
 func Described(query string, cookies []string, p *policy.Policy) policy.RepeatableValues {
 	r := &http.Request{URL: &url.URL{RawQuery: query}, Header: http.Header{"Cookie": cookies}}
 	if isLong(r) {
@@ -118,8 +118,8 @@ func Described(query string, cookies []string, p *policy.Policy) policy.Repeatab
 	return values{r}
 }
 
-// longValues are the values of a request with a long query or long cookies. They are read once for all names, because clients can send
-// what takes long to read. It is not safe for concurrent use.
+// longValues are the values of a request with a long query or long cookies. They are read once for all names, because
+// clients can send what takes long to read. It is not safe for concurrent use.
 type longValues struct {
 	reportedValues
 	names          *readNames

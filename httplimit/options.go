@@ -55,8 +55,8 @@ type Options struct {
 	// decision began, without the wait. It is for metrics and logs; it must not keep or change the verdict, and must be
 	// safe for concurrent use. Default: not called.
 	OnVerdict func(r *http.Request, v *policy.Verdict, took time.Duration)
-	// OnAnswer is called for each answer to a request with the cost CostModel, with the format of the API, such as "openai-chat",
-	// or "unknown". The request may have ended. It must be safe for concurrent use. Default: not called.
+	// OnAnswer is called for each answer to a request with the cost CostModel, with the format of the API, such as
+	// "openai-chat", or "unknown". The request may have ended. It must be safe for concurrent use. Default: not called.
 	OnAnswer func(r *http.Request, format string, end AnswerEnd)
 	// OnError gets the store's errors: in decisions, and when charges are canceled, settled or
 	// released. It also gets the errors of WriteDenied and WriteDegraded, if OnDenied and OnDegraded

@@ -82,7 +82,8 @@ func (p *Pending) Reads() bool {
 	return false
 }
 
-// Cancels reports whether the request to the other program must end when the client leaves, by the rules that read its answer.
+// Cancels reports whether the request to the other program must end when the client leaves, by the rules that read its
+// answer.
 func (p *Pending) Cancels() bool {
 	cancels := p.Reads()
 	for ; p != nil; p = p.outer {

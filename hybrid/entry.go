@@ -146,8 +146,9 @@ func (d *denial) denies(cost, floor, now int64) bool {
 	return now < d.until && cost >= d.cost && floor >= d.floor
 }
 
-// deniedBy keeps a decision of the store, if it is a denial that time ends. Beside exact requests of other processes, it
-// keeps none that ends soon: these requests come all the time, and one that comes when units are free already comes too late.
+// deniedBy keeps a decision of the store, if it is a denial that time ends. Beside exact requests of other processes,
+// it keeps none that ends soon: these requests come all the time, and one that comes when units are free already comes
+// too late.
 func (e *entry) deniedBy(d *sluice.Decision, cost, floor, now int64, random float64) {
 	if now >= e.rivals || int64(d.RetryAfter) >= longestDenial {
 		e.denial.keep(d, cost, floor, now, random)

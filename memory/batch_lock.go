@@ -14,8 +14,8 @@ func (s *Store) lockAll(b *batch, rs []sluice.Request) error {
 	b.lock()
 	if s.forgetRetired(b) {
 		b.unlock()
-		// Further limits, of this batch too, could be the end of the batch's limits again and again. So none is given up until
-		// the stripes are locked.
+		// Further limits, of this batch too, could be the end of the batch's limits again and again. So none is given
+		// up until the stripes are locked.
 		s.versions.mu.Lock()
 		b.locate(s, rs, s.versions.keep)
 		b.lock()

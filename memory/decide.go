@@ -11,7 +11,8 @@ import (
 	"github.com/sluicehq/sluice/internal/translate"
 )
 
-// Decide decides one request. The error is a *sluice.RequestError or sluice.ErrClosed. Decide does not allocate for limits whose state has a fixed size.
+// Decide decides one request. The error is a *sluice.RequestError or sluice.ErrClosed. Decide does not allocate for
+// limits whose state has a fixed size.
 func (s *Store) Decide(_ context.Context, r sluice.Request) (d sluice.Decision, err error) {
 	if err := r.Check(); err != nil {
 		return d, err

@@ -27,7 +27,8 @@ type holds struct {
 	queue holdQueue
 }
 
-// hold remembers the charge of an allowed request with a Hold. Without room, and for a shared state, the cost stays charged.
+// hold remembers the charge of an allowed request with a Hold. Without room, and for a shared state, the cost stays
+// charged.
 func (sp *stripe) hold(p *location, r *sluice.Request, d *sluice.Decision, now int64) {
 	if r.Hold == 0 || !d.Allowed || d.Overflow || r.Cost == 0 || r.Peek || !sp.store.grow(heldBytes) {
 		return

@@ -235,8 +235,9 @@ func (v *Saver) saveStripe(i int) error {
 	return err
 }
 
-// doubt makes v.kept the marks of a stripe that was saved in part. Nobody notes which blocks the file has. So each state that was
-// to be written, or reported as gone, differs from its mark: the next save writes it, or reports it as gone.
+// doubt makes v.kept the marks of a stripe that was saved in part. Nobody notes which blocks the file has. So each
+// state that was to be written, or reported as gone, differs from its mark: the next save writes it, or reports it as
+// gone.
 func (v *Saver) doubt(i int) {
 	before, after, rest := v.read(&v.saved[i]), v.read(&v.kept), v.old
 	written := v.kept

@@ -27,12 +27,13 @@ const (
 	aheadCount = 1 << 50
 )
 
-// Allowance is the units ahead of a key: if a limit of the rule lacks units for a request, the allowance pays the whole cost, until
-// all its units are used or its time is over. Other limits are charged as always. An OverrideTable has an allowance as the text of a
-// key of AllowancesOf a rule. It counts only if the rule has an Ahead. It is a value, safe for concurrent use.
+// Allowance is the units ahead of a key: if a limit of the rule lacks units for a request, the allowance pays the whole
+// cost, until all its units are used or its time is over. Other limits are charged as always. An OverrideTable has an
+// allowance as the text of a key of AllowancesOf a rule. It counts only if the rule has an Ahead. It is a value, safe
+// for concurrent use.
 type Allowance struct {
-	// ID distinguishes it from other allowances of the key, whose used units do not count: letters and digits. With another ID, all
-	// units are there again.
+	// ID distinguishes it from other allowances of the key, whose used units do not count: letters and digits. With
+	// another ID, all units are there again.
 	ID string
 	// Units is how many units there are in all.
 	Units int64
@@ -70,8 +71,9 @@ type allowance struct {
 
 // allowance reads the text of an allowance; nil if it is none.
 //
-// Its units are counted in a window that began at the epoch, and ends a day or two after the allowance. So nothing comes back before,
-// whatever the clocks of servers and stores say, and the state ends by itself. Allowances of one day share their limit.
+// Its units are counted in a window that began at the epoch, and ends a day or two after the allowance. So nothing
+// comes back before, whatever the clocks of servers and stores say, and the state ends by itself. Allowances of one day
+// share their limit.
 func (o *ruleOverrides) allowance(rule, text string) *allowance {
 	a, err := ParseAllowance(text)
 	if !strings.HasSuffix(rule, aheadSuffix) || err != nil {
@@ -103,7 +105,8 @@ func (a *allowance) request(of *sluice.Request) sluice.Request {
 	return r
 }
 
-// coverable reports whether an allowance can pay for what a limit lacks: the limit counts units, and a denial changes nothing.
+// coverable reports whether an allowance can pay for what a limit lacks: the limit counts units, and a denial changes
+// nothing.
 func coverable(l *sluice.Limit) bool { return l.TakesDebits() && !l.Params().CountsDenied() }
 
 // checkAhead checks the bound of units ahead.
@@ -163,7 +166,8 @@ type softened struct {
 	ban     *sluice.Ban
 }
 
-// soften lets allowances come before waits and bans: a request that one may pay for does not wait, and its denial leads to no ban.
+// soften lets allowances come before waits and bans: a request that one may pay for does not wait, and its denial leads
+// to no ban.
 func (s *scratch) soften() {
 	for i := range s.selected {
 		q := &s.selected[i]
@@ -187,9 +191,9 @@ func (s *scratch) harden() {
 	}
 }
 
-// putAhead is put for keys with allowances. These pay for what limits deny, in one step with the other limits: all are charged, or
-// none is. If that fails, the requests are decided as without allowances. Other requests may change what a limit answers from call to
-// call, but a limit counts no denial that an allowance prevents, and any other one once.
+// putAhead is put for keys with allowances. These pay for what limits deny, in one step with the other limits: all are
+// charged, or none is. If that fails, the requests are decided as without allowances. Other requests may change what a
+// limit answers from call to call, but a limit counts no denial that an allowance prevents, and any other one once.
 func (s *scratch) putAhead(ctx context.Context, store sluice.Store) error {
 	if s.returns {
 		var cancel context.CancelFunc
@@ -235,7 +239,8 @@ func (s *scratch) holdDenials() {
 	}
 }
 
-// decideAgain decides the payments, and the requests that they do not cover. What is charged in any case is decided already.
+// decideAgain decides the payments, and the requests that they do not cover. What is charged in any case is decided
+// already.
 func (s *scratch) decideAgain(ctx context.Context, store sluice.Store) error {
 	var requests []sluice.Request
 	var of []int
@@ -275,7 +280,8 @@ func (s *scratch) denied() bool {
 	return false
 }
 
-// cover makes allowances pay for what limits deny, and reports whether there are such denials. If another one is among them, no allowance pays.
+// cover makes allowances pay for what limits deny, and reports whether there are such denials. If another one is among
+// them, no allowance pays.
 func (s *scratch) cover() (pays bool) {
 	for i := range s.selected {
 		q := &s.selected[i]
@@ -330,9 +336,9 @@ func (p *payment) show(m *LimitResult, at int) {
 	}
 }
 
-// Allowance returns the allowance of a key of a rule and how many units remain of it; found is false if there is none that counts,
-// or a fallback decides. The
-// key is given as in RuleRequest. The error is a *RuleRequestError, or the store's.
+// Allowance returns the allowance of a key of a rule and how many units remain of it; found is false if there is none
+// that counts, or a fallback decides. The key is given as in RuleRequest. The error is a *RuleRequestError, or the
+// store's.
 func (p *Policy) Allowance(ctx context.Context, store sluice.Store, rule string, key ...string) (a Allowance, remaining int64, found bool, err error) {
 	s := newScratch()
 	defer s.free()

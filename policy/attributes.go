@@ -31,8 +31,9 @@ type Attributes struct {
 	// Marked says that an earlier hop has marked the request. Only a trusted hop may mark. Marks by
 	// rules of the policy are in the verdict.
 	Marked bool
-	// TrustPlan says that the request comes from a hop that may name its plan, in a header or in a claim of a token that was
-	// verified. Otherwise clients could choose their plans, so such a plan does not count: see Options.PlanFrom.
+	// TrustPlan says that the request comes from a hop that may name its plan, in a header or in a claim of a token
+	// that was verified. Otherwise clients could choose their plans, so such a plan does not count: see
+	// Options.PlanFrom.
 	TrustPlan bool
 	// RequestBytes is the size of the request's body, or -1 if it is known only when the body has been read.
 	RequestBytes int64
@@ -143,11 +144,11 @@ type RepeatableValues interface {
 	ReadAll(s Source, name string) []string
 }
 
-// Read returns what the request has for a name: a header, cookie, parameter, claim or attribute. Each
-// value is in one spelling: a cookie without quotes, Authorization with the usual case of its scheme, a signed token
-// with the one valid form of its base64, and the header Host as rules see hosts. A value that services read
-// differently is unclear. A header with bytes other than printable ASCII is unclear, because some services take them for spaces; so is one
-// with spaces around it, which a folded line can add and services remove.
+// Read returns what the request has for a name: a header, cookie, parameter, claim or attribute. Each value is in one
+// spelling: a cookie without quotes, Authorization with the usual case of its scheme, a signed token with the one valid
+// form of its base64, and the header Host as rules see hosts. A value that services read differently is unclear. A
+// header with bytes other than printable ASCII is unclear, because some services take them for spaces; so is one with
+// spaces around it, which a folded line can add and services remove.
 func (a *Attributes) Read(s Source, name string) Found {
 	switch {
 	case a.Values == nil:

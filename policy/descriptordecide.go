@@ -282,8 +282,8 @@ func (c *call) giveUnitsBack(ctx context.Context, store sluice.Store) {
 	}
 }
 
-// giveBack gives units of the newest charges back to all limits of a rule. If one algorithm cannot take them, none gets them.
-// Candidates may be such limits.
+// giveBack gives units of the newest charges back to all limits of a rule. If one algorithm cannot take them, none gets
+// them. Candidates may be such limits.
 func (q *selection) giveBack(ctx context.Context, store sluice.Store, units int64, requests []sluice.Request) error {
 	for j := range q.set.requests {
 		if l := q.set.requests[j].Limit; !l.TakesDebits() && q.set.kinds[j].role != RoleCandidate {

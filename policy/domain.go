@@ -234,13 +234,13 @@ func isZeroMatch(m *Match) bool {
 		len(m.ClientIPs)+len(m.Classes)+len(m.If)+len(m.Unless) == 0 && m.Marked == nil && m.Pressure == 0 && m.PressureOf == ""
 }
 
-// maxOverrides bounds the rates of a domain that are in use at once. Stores keep a record of each limit as long as a state refers to
-// it.
+// maxOverrides bounds the rates of a domain that are in use at once. Stores keep a record of each limit as long as a
+// state refers to it.
 const maxOverrides = 1 << 14
 
-// overrides are the limits that came with the descriptors of a domain, as rules. A policy that replaces another
-// one keeps them. A limit is dropped only when no state under it can differ from a fresh state. So a store never has more of them,
-// whatever rates come.
+// overrides are the limits that came with the descriptors of a domain, as rules. A policy that replaces another one
+// keeps them. A limit is dropped only when no state under it can differ from a fresh state. So a store never has more
+// of them, whatever rates come.
 type overrides struct {
 	name   string
 	onFail sluice.Fallback

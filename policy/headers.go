@@ -123,7 +123,8 @@ func (m *matcher) reads(read []source.Value) []source.Value {
 	return read
 }
 
-// ReadNames returns the names of one source that rules and classes read, such as all names of cookies, each once and sorted.
+// ReadNames returns the names of one source that rules and classes read, such as all names of cookies, each once and
+// sorted.
 func (p *Policy) ReadNames(s Source) (names []string) {
 	read := p.ClassReads()
 	for _, r := range p.rules {

@@ -15,9 +15,10 @@ import (
 	"github.com/sluicehq/sluice/policy/internal/keys"
 )
 
-// OverrideTable has overrides that change while policies are in force, such as by calls of operators. Policies that have it in their
-// Options look there first, then among the overrides of their rules. A change touches the entry of one key, however many there
-// are: a decision has the numbers before the change or after it. The table outlives policies. Make it with NewOverrideTable.
+// OverrideTable has overrides that change while policies are in force, such as by calls of operators. Policies that
+// have it in their Options look there first, then among the overrides of their rules. A change touches the entry of one
+// key, however many there are: a decision has the numbers before the change or after it. The table outlives policies.
+// Make it with NewOverrideTable.
 //
 // An override names its terms by a text, which Options.Terms reads when a key first needs them. Many keys should share few
 // texts. It is safe for concurrent use.
@@ -88,8 +89,9 @@ func (t *OverrideTable) get(rule string) *ruleOverrides {
 	return t.of(rule)
 }
 
-// Set gives a key of a rule the terms of a text until a time; the zero time means for ever. The time counts in whole seconds,
-// rounded up. It is an error if the key has more than 65,535 bytes. Whether the terms fit the rule is for CheckTerms.
+// Set gives a key of a rule the terms of a text until a time; the zero time means for ever. The time counts in whole
+// seconds, rounded up. It is an error if the key has more than 65,535 bytes. Whether the terms fit the rule is for
+// CheckTerms.
 func (t *OverrideTable) Set(rule string, key sluice.Key, text string, until time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -146,8 +148,8 @@ func (o *ruleOverrides) remove(id keys.ID) bool {
 	return had
 }
 
-// Expire removes the overrides that have ended, and returns how many there were. Call it about once a second: overrides do not end
-// without it.
+// Expire removes the overrides that have ended, and returns how many there were. Call it about once a second: overrides
+// do not end without it.
 func (t *OverrideTable) Expire(now time.Time) (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -210,8 +212,8 @@ func (t *OverrideTable) Bytes() (n int64) {
 	return n
 }
 
-// Page returns up to most keys of a rule, in an order of their own, of which a part begins with a prefix. The first page is after the
-// zero Key.
+// Page returns up to most keys of a rule, in an order of their own, of which a part begins with a prefix. The first
+// page is after the zero Key.
 func (t *OverrideTable) Page(rule, prefix string, after sluice.Key, most int) []sluice.Key {
 	var page []sluice.Key
 	order := func(a, b sluice.Key) int {
@@ -243,7 +245,8 @@ func (t *OverrideTable) Page(rule, prefix string, after sluice.Key, most int) []
 	return page
 }
 
-// Rules returns the names of all rules that have overrides, in their order, without AllowancesOf them. The policy in force may have no such rule.
+// Rules returns the names of all rules that have overrides, in their order, without AllowancesOf them. The policy in
+// force may have no such rule.
 func (t *OverrideTable) Rules() (names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -259,8 +262,8 @@ func (t *OverrideTable) Rules() (names []string) {
 // errNoTerms is why a policy without Options.Terms applies no override of a table.
 var errNoTerms = errors.New("policy: Options.Terms is missing, so no override of the table applies; give a function that reads their terms")
 
-// CheckTerms checks the terms of a text for a rule, and returns their Warning. The error is a *RuleRequestError for an unknown rule.
-// Otherwise it is the error of Options.Terms, or a *RuleError.
+// CheckTerms checks the terms of a text for a rule, and returns their Warning. The error is a *RuleRequestError for an
+// unknown rule. Otherwise it is the error of Options.Terms, or a *RuleError.
 func (p *Policy) CheckTerms(rule, text string) (warning string, err error) {
 	r := p.byName[rule]
 	switch {

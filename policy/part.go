@@ -48,8 +48,8 @@ func (m Missing) String() string {
 	return fmt.Sprintf("Missing(%d)", uint8(m))
 }
 
-// OnceRemedy says how a request gives a part once, and so that all services read the same. It is for requests that are denied with
-// the reason repeated key.
+// OnceRemedy says how a request gives a part once, and so that all services read the same. It is for requests that are
+// denied with the reason repeated key.
 func (p *Part) OnceRemedy() string {
 	switch p.Source {
 	case FromClaim:

@@ -13,8 +13,8 @@ import (
 	"github.com/sluicehq/sluice/policy/internal/patterns"
 )
 
-// Plan is numbers for the limits of rules, with a name, such as what customers of a price have. A request names its plan (see
-// Options.PlanFrom), or an override does. An override of the key comes first. The limits keep their state, so
+// Plan is numbers for the limits of rules, with a name, such as what customers of a price have. A request names its
+// plan (see Options.PlanFrom), or an override does. An override of the key comes first. The limits keep their state, so
 // used units stay used when a client gets another plan.
 type Plan struct {
 	// Name is unique in its policy: letters, digits, dots, dashes and underscores.

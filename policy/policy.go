@@ -17,8 +17,8 @@ type Options struct {
 	// Plans are numbers with names, which requests and overrides can name.
 	Plans []Plan
 	// PlanFrom are the parts that name the plan of a request: a Header, Claim, Attribute or Function for requests, and
-	// descriptor:KEY of ParsePart for descriptors. A header and a claim count only with Attributes.TrustPlan. Default: none, so only overrides
-	// name plans.
+	// descriptor:KEY of ParsePart for descriptors. A header and a claim count only with Attributes.TrustPlan. Default:
+	// none, so only overrides name plans.
 	PlanFrom []Part
 	// DenyUnknownPlans limits requests whose plan the policy does not have, and requests with several plans, at the rules
 	// that plans have numbers for. Default: such requests have the rule's own numbers.
@@ -42,11 +42,11 @@ type Options struct {
 	IPv6Prefix int
 	// Paths sets how paths are cleaned.
 	Paths Paths
-	// Overrides are overrides that change while the policy is in force. They come before the overrides of rules. Give them to all
-	// policies that replace each other. Default: none.
+	// Overrides are overrides that change while the policy is in force. They come before the overrides of rules. Give
+	// them to all policies that replace each other. Default: none.
 	Overrides *OverrideTable
-	// Terms reads the text of an override for a rule. It is called when a key first needs the terms. Terms with an error do not
-	// apply. It must be safe for concurrent use. Required with Overrides.
+	// Terms reads the text of an override for a rule. It is called when a key first needs the terms. Terms with an
+	// error do not apply. It must be safe for concurrent use. Required with Overrides.
 	Terms func(rule, text string) (Terms, error)
 	// Earlier is the policy that this one replaces, such as after a reload of the configuration. The
 	// two policies share equal limits. Keys keep their used units without Earlier too, because state is

@@ -13,9 +13,9 @@ import (
 	"github.com/sluicehq/sluice/policy/internal/networks"
 )
 
-// Rule is a match, a key, limits, and what to do when limited. Rules are independent: all rules that
-// match a request apply, and the request passes only if all of them let it pass. A rule of a policy does not change, and is safe
-// for concurrent use.
+// Rule is a match, a key, limits, and what to do when limited. Rules are independent: all rules that match a request
+// apply, and the request passes only if all of them let it pass. A rule of a policy does not change, and is safe for
+// concurrent use.
 type Rule struct {
 	// Name is unique in its policy: letters, digits, dots, dashes and underscores.
 	// The state of the rule's limits is kept under it.
@@ -30,10 +30,11 @@ type Rule struct {
 	// unique in the rule. A rule with a Bandwidth may have no limits, and a rule that is Always limited
 	// has none. Limits of a rule with a Ban cannot be hybrid.
 	Limits []*sluice.Limit
-	// LimitsFor returns other limits for a request than Limits, such as of a customer's plan, and nil for Limits. Without
-	// Limits, it returns limits for each request; otherwise the request is refused. It must return limits that the program keeps, not new ones: see sluice.Limit. If they have the names of Limits,
-	// used units stay used when the plan changes. It must be safe for concurrent use. Only a rule that Single compiles
-	// may have it; rules of a policy have Overrides.
+	// LimitsFor returns other limits for a request than Limits, such as of a customer's plan, and nil for Limits.
+	// Without Limits, it returns limits for each request; otherwise the request is refused. It must return limits that
+	// the program keeps, not new ones: see sluice.Limit. If they have the names of Limits, used units stay used when
+	// the plan changes. It must be safe for concurrent use. Only a rule that Single compiles may have it; rules of a
+	// policy have Overrides.
 	LimitsFor func(a *Attributes) []*sluice.Limit
 	// Always limits each request that the rule matches, without limits or a key. Use it to drop marked
 	// traffic or degrade all traffic under pressure, or to mark a kind of traffic.

@@ -25,7 +25,8 @@ type RuleRequest struct {
 	// Class is the name of the traffic class; empty for none. Do not let clients choose their own
 	// class.
 	Class string
-	// Plan is the name of the plan; empty for none. It counts as a plan that a request names. Do not let clients choose their own plan.
+	// Plan is the name of the plan; empty for none. It counts as a plan that a request names. Do not let clients choose
+	// their own plan.
 	Plan string
 	// MaxWait is the longest delay that is acceptable, as in Attributes.
 	MaxWait time.Duration
@@ -143,10 +144,11 @@ func (p *Policy) Reset(ctx context.Context, store sluice.Store, rule string, key
 	return errors.Join(errs...)
 }
 
-// GiveBack gives units back to a key of a rule, of all its limits, as if the key's newest charges had cost less: at most what the key
-// has used. Candidates get them too. The key is given as in RuleRequest. Nothing happens if a list or an override decides about the
-// key. The error is a *RuleRequestError, or the store's: it wraps ErrUnknownOutcome if some limits may have their units. It wraps
-// errors.ErrUnsupported if a limit is a leaky bucket, whose units have their moments, or a concurrency limit, whose leases are released; then none gets units.
+// GiveBack gives units back to a key of a rule, of all its limits, as if the key's newest charges had cost less: at
+// most what the key has used. Candidates get them too. The key is given as in RuleRequest. Nothing happens if a list or
+// an override decides about the key. The error is a *RuleRequestError, or the store's: it wraps ErrUnknownOutcome if
+// some limits may have their units. It wraps errors.ErrUnsupported if a limit is a leaky bucket, whose units have their
+// moments, or a concurrency limit, whose leases are released; then none gets units.
 func (p *Policy) GiveBack(ctx context.Context, store sluice.Store, units int64, rule string, key ...string) error {
 	s := newScratch()
 	defer s.free()
@@ -296,9 +298,9 @@ func (p *Policy) ListBans(ctx context.Context, store sluice.Store, q sluice.BanQ
 	return bans, page.Next, nil
 }
 
-// KeyValues returns the values of a key of a rule, as in RuleRequest.Key. A missing part has an empty
-// value. If the policy has no such rule, or the key is not one that the values give, such as after a change of the rule's parts, KeyValues
-// returns all parts of the key.
+// KeyValues returns the values of a key of a rule, as in RuleRequest.Key. A missing part has an empty value. If the
+// policy has no such rule, or the key is not one that the values give, such as after a change of the rule's parts,
+// KeyValues returns all parts of the key.
 func (p *Policy) KeyValues(rule string, k sluice.Key) []string {
 	parts := k.Parts()
 	r := p.byName[rule]

@@ -54,8 +54,8 @@ type TracedRule struct {
 	Denied sluice.Reason
 	// Key holds the parts of the key, with the values that the request has for them.
 	Key []KeyValue
-	// Plan is the part that names the plan of the request, with its value. OK is false without a plan of the policy. Nil if the rule
-	// has no numbers by plan, or requests name none.
+	// Plan is the part that names the plan of the request, with its value. OK is false without a plan of the policy.
+	// Nil if the rule has no numbers by plan, or requests name none.
 	Plan *KeyValue
 	// Ahead is the allowance of the key, which pays for what the limits lack; nil for none.
 	Ahead *Allowance

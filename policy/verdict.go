@@ -18,17 +18,18 @@ import (
 type Verdict struct {
 	// Action is what happens to the request.
 	Action Action
-	// Reason is the reason of the tightest decision, if limits decided. Otherwise it is ReasonNoRule if
-	// no rule matched, and ReasonStoreError if the store could not decide. ReasonMissingKey means that
-	// a part of the key is missing, ReasonRepeatedKey that it has several values, ReasonListed that a list denies the request, and ReasonNever that
-	// no store could decide it.
+	// Reason is the reason of the tightest decision, if limits decided. Otherwise it is ReasonNoRule if no rule
+	// matched, and ReasonStoreError if the store could not decide. ReasonMissingKey means that a part of the key is
+	// missing, ReasonRepeatedKey that it has several values, ReasonListed that a list denies the request, and
+	// ReasonNever that no store could decide it.
 	Reason sluice.Reason
 	// Class is the name of the request's class, empty for none. Bypass says that the class bypasses all
 	// rules.
 	Class  string
 	Bypass bool
-	// UnknownPlan says that a rule applies that plans have numbers for, and that the request names a plan that the policy does not have,
-	// or several. The rule's own numbers count then, or it limits the request: see Options.DenyUnknownPlans.
+	// UnknownPlan says that a rule applies that plans have numbers for, and that the request names a plan that the
+	// policy does not have, or several. The rule's own numbers count then, or it limits the request: see
+	// Options.DenyUnknownPlans.
 	UnknownPlan bool
 	// Rule is the rule that decided whether the request passes: the rule of the tightest limit, nil
 	// for none. Rules that degrade or mark do not count.
@@ -64,8 +65,8 @@ type Verdict struct {
 	policy *Policy
 }
 
-// Policy returns the policy that decided; nil if none did, because the request was refused before. What follows from a verdict follows from
-// this policy, also if another one is in force by then.
+// Policy returns the policy that decided; nil if none did, because the request was refused before. What follows from a
+// verdict follows from this policy, also if another one is in force by then.
 func (v *Verdict) Policy() *Policy { return v.policy }
 
 // Allowed reports whether the request passes, even degraded or marked.
@@ -259,8 +260,9 @@ type LimitResult struct {
 	// Returned says that the limit was charged, and the charge has been given back because the
 	// request was refused after all.
 	Returned bool
-	// Ahead is set if the limit denied the request, and the allowance of the key paid for it. Then the decision allows, its
-	// Remaining is of the allowance, and so is the charge, if there is one: an allowance pays once for all limits of a rule.
+	// Ahead is set if the limit denied the request, and the allowance of the key paid for it. Then the decision allows,
+	// its Remaining is of the allowance, and so is the charge, if there is one: an allowance pays once for all limits
+	// of a rule.
 	Ahead *PaidAhead
 
 	plan *string

@@ -88,8 +88,9 @@ func (s *Store) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error 
 	return err
 }
 
-// finish ends a charge. The number is the last moment for a cancellation, the actual cost of a settlement, or the latency
-// of a released lease. Over replaces the identity of a hold in the receipt. finish returns false for a cancellation that came too late, and for a lease that is gone.
+// finish ends a charge. The number is the last moment for a cancellation, the actual cost of a settlement, or the
+// latency of a released lease. Over replaces the identity of a hold in the receipt. finish returns false for a
+// cancellation that came too late, and for a lease that is gone.
 func (s *Store) finish(ctx context.Context, c *sluice.Charge, what, number int64, over uint64) (bool, error) {
 	l := s.limits.get(c.Limit)
 	keys := []string{s.stateKey(l, c.Key)}

@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// Record is a text that all programs share which use the store: they find changes with RecordsSince. Records are for settings,
-// such as overrides, and not for states.
+// Record is a text that all programs share which use the store: they find changes with RecordsSince. Records are for
+// settings, such as overrides, and not for states.
 type Record struct {
 	// Name identifies the record.
 	Name string
 	// Text is its content.
 	Text string
-	// Until is when the store drops the record, the zero time for never. It is lost when the record is read: a program that needs it
-	// puts it into the text, and does not use the record afterwards.
+	// Until is when the store drops the record, the zero time for never. It is lost when the record is read: a program
+	// that needs it puts it into the text, and does not use the record afterwards.
 	Until time.Time
-	// For is how long the store keeps the record, by the clock of the store; zero for no end. Give Until, For or neither. It is lost
-	// when the record is read.
+	// For is how long the store keeps the record, by the clock of the store; zero for no end. Give Until, For or
+	// neither. It is lost when the record is read.
 	For time.Duration
 	// Age is how long ago the record was put, by the clock of the store. Only RecordsSince sets it.
 	Age time.Duration
@@ -41,7 +41,8 @@ var ErrRecordChanged = errors.New("redisstore: another program has changed the r
 type RecordMark struct {
 	epoch string
 	last  int64
-	// began is the last change when the program began to read from the zero mark. It has not read records as they were before.
+	// began is the last change when the program began to read from the zero mark. It has not read records as they were
+	// before.
 	began int64
 }
 
@@ -52,9 +53,9 @@ type RecordPage struct {
 	// Next is where the next page begins, and More says that there is one already.
 	Next RecordMark
 	More bool
-	// Again means that the server cannot know what has changed since the mark: its data were lost, or the mark is too old. The page is
-	// the first page of all records, and other records do not exist. With a later page that is not the first one, read
-	// all again from the zero mark.
+	// Again means that the server cannot know what has changed since the mark: its data were lost, or the mark is too
+	// old. The page is the first page of all records, and other records do not exist. With a later page that is not the
+	// first one, read all again from the zero mark.
 	Again bool
 }
 
@@ -73,8 +74,8 @@ type Records struct {
 	stem  string // of keys
 }
 
-// Records returns the records of a space, whose name has lower-case letters only. Records of other spaces are other records. Each
-// space is in one slot of a cluster.
+// Records returns the records of a space, whose name has lower-case letters only. Records of other spaces are other
+// records. Each space is in one slot of a cluster.
 func (s *Store) Records(space string) *Records {
 	// No key of a client has such a text in braces: see names.appendText.
 	return &Records{s, s.names.prefix + "{%." + space + "}"}
@@ -87,9 +88,10 @@ func (r *Records) recordKey(name string) (key, member string) {
 	return r.stem + "r:" + member, member
 }
 
-// PutRecords keeps records, and removes the records that are Removed. It changes all or none. The result says for each record whether it
-// was there. If a record is not as Was has it, the error is ErrRecordChanged. When PutRecords returns without an error, no other program reads the earlier records.
-// Errors are as in sluice.Store, with the error of the server or the connection.
+// PutRecords keeps records, and removes the records that are Removed. It changes all or none. The result says for each
+// record whether it was there. If a record is not as Was has it, the error is ErrRecordChanged. When PutRecords returns
+// without an error, no other program reads the earlier records. Errors are as in sluice.Store, with the error of the
+// server or the connection.
 func (r *Records) PutRecords(ctx context.Context, records []Record) (found []bool, err error) {
 	keys := append(make([]string, 0, len(records)+3), r.stem+"meta", r.stem+"log", r.stem+"ends")
 	args := append(make([]string, 0, 4*len(records)+2), rand.Text(), strconv.FormatInt(removalsLast.Microseconds(), 10))

@@ -64,8 +64,8 @@ func resetFiles(set uint) []string {
 	return append(append([]string{"now"}, kindFiles(set)...), "reset_held")
 }
 
-// setScripts are scripts for one algorithm or several at once, made when they are first used: all of them are megabytes. They
-// are indexed by the set of the algorithms.
+// setScripts are scripts for one algorithm or several at once, made when they are first used: all of them are
+// megabytes. They are indexed by the set of the algorithms.
 type setScripts [1 << len(kinds)]atomic.Pointer[script]
 
 // get returns the script for a set of algorithms. files returns what it is composed of.

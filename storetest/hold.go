@@ -61,7 +61,8 @@ func holdEnds(s *subject) {
 	})
 }
 
-// holdSettled: a charge that is settled in time is like any other, and its hold gives nothing back. A hold is not cancelled.
+// holdSettled: a charge that is settled in time is like any other, and its hold gives nothing back. A hold is not
+// cancelled.
 func holdSettled(s *subject) {
 	s.each(only(indebted), func(s *subject, c sample) {
 		l, other := c.limit(), limit("plain", c.algorithm)

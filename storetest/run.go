@@ -34,8 +34,8 @@ func Percent(n int) Option {
 	return func(s *suite) { s.percent = n }
 }
 
-// Concurrent runs only the clauses that call the store from several goroutines. It is for a run with the race detector, which
-// finds nothing where one goroutine calls.
+// Concurrent runs only the clauses that call the store from several goroutines. It is for a run with the race detector,
+// which finds nothing where one goroutine calls.
 func Concurrent() Option {
 	return func(s *suite) { s.concurrent = true }
 }

@@ -148,8 +148,8 @@ func (b *Bucket) decide(s State, req *Request, res *Result) State {
 	return s
 }
 
-// overdrawn admits a request for more than is left, after a wait. Such a charge counts as acted at once: it is settled at 0 to
-// give it back. A cancellation would take its debt for requests that came later.
+// overdrawn admits a request for more than is left, after a wait. Such a charge counts as acted at once: it is settled
+// at 0 to give it back. A cancellation would take its debt for requests that came later.
 func (b *Bucket) overdrawn(s State, wait, back int64, res *Result) State {
 	*res = Result{Allowed: true, Delay: wait, ResetAfter: b.wait(s.V&^lent) + back, At: max(s.T-1, 0)}
 	return s

@@ -81,8 +81,8 @@ func (c *SlidingWindow) collapse(w []uint64, index int64, used uint64, at int64)
 	*c.at(w, index) = used
 }
 
-// attempt counts the units of a denied attempt, or of a debit that was denied. Above a total of MaxCount it drops the oldest
-// units: the newest ones decide when there is room again.
+// attempt counts the units of a denied attempt, or of a debit that was denied. Above a total of MaxCount it drops the
+// oldest units: the newest ones decide when there is room again.
 func (c *SlidingWindow) attempt(w []uint64, index int64, used, cost uint64) {
 	over := used + cost - min(used+cost, MaxCount)
 	c.advance(w, index, used+cost-over)

@@ -35,8 +35,8 @@ var grpcCodes = map[int]int{
 
 const resourceExhausted = 8
 
-// GRPCStatus returns the status of gRPC with which httplimit.WriteDenied refuses a request, such as 8 for RESOURCE_EXHAUSTED. The
-// status of HTTP is 200 then. For a request that is not a call of gRPC, found is false.
+// GRPCStatus returns the status of gRPC with which httplimit.WriteDenied refuses a request, such as 8 for
+// RESOURCE_EXHAUSTED. The status of HTTP is 200 then. For a request that is not a call of gRPC, found is false.
 func GRPCStatus(r *http.Request, v *policy.Verdict) (code int, found bool) {
 	if !IsGRPC(r) {
 		return 0, false

@@ -105,8 +105,8 @@ func (c *Call) Settled(estimate int64) int64 {
 	return c.Used()
 }
 
-// Do makes the call. It returns the status, and the answer as far as the client read it. The error is of an answer that broke
-// off.
+// Do makes the call. It returns the status, and the answer as far as the client read it. The error is of an answer that
+// broke off.
 func (c *Call) Do(ctx context.Context, client *http.Client, base string) (status int, body string, err error) {
 	ctx, leave := context.WithCancel(ctx)
 	defer leave()
@@ -147,7 +147,8 @@ func (r *Result) Settled(estimate int64) (sum, beyond int64) {
 	return sum, beyond
 }
 
-// Replay lets callers make calls at bases in turn, until each has made so many. A refusal without the store, by status 503, is an error.
+// Replay lets callers make calls at bases in turn, until each has made so many. A refusal without the store, by status
+// 503, is an error.
 func Replay(tb testing.TB, client *http.Client, bases []string, callers, each int, unbounded bool) *Result {
 	tb.Helper()
 	var mu sync.Mutex

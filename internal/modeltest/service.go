@@ -1,5 +1,5 @@
-// Package modeltest has a fake service of language models, and callers of it, for tests. The service speaks each format, and
-// keeps an account of what it would bill.
+// Package modeltest has a fake service of language models, and callers of it, for tests. The service speaks each
+// format, and keeps an account of what it would bill.
 package modeltest
 
 import (

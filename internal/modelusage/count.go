@@ -9,9 +9,9 @@ import (
 // longestCount is the most bytes of a number that is read as a count.
 const longestCount = 32
 
-// parseCount returns the whole number of at least 0 that is the value of a number of JSON, at most Most: 1e3 is 1000. It takes
-// the value as most services do, as the nearest float64. It reports false for other numbers, for numbers longer than
-// longestCount, and for other bytes.
+// parseCount returns the whole number of at least 0 that is the value of a number of JSON, at most Most: 1e3 is 1000.
+// It takes the value as most services do, as the nearest float64. It reports false for other numbers, for numbers
+// longer than longestCount, and for other bytes.
 func parseCount(number []byte) (n int64, ok bool) {
 	// Nearly all counts are a few digits.
 	for i := 0; i < len(number) && i < 15 && isDigit(number[i]) && (number[0] != '0' || len(number) == 1); i++ {

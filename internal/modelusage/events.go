@@ -51,8 +51,8 @@ func indexFrom(p []byte, i int, c byte) int {
 	return len(p)
 }
 
-// nextLine reads from p[i] to the end of the line or of p, and returns the index after it. over is set if an event has ended; the
-// reader has what the event reported until the next call.
+// nextLine reads from p[i] to the end of the line or of p, and returns the index after it. over is set if an event has
+// ended; the reader has what the event reported until the next call.
 func (e *events) nextLine(p []byte, i int, l *lines) int {
 	if e.isCR {
 		e.isCR = false

@@ -97,7 +97,8 @@ func kindOf(value []byte) string {
 	return "a number with too many digits"
 }
 
-// skipComma returns the index of the element or member after a value that ends at text[i], or of the end of its array or object.
+// skipComma returns the index of the element or member after a value that ends at text[i], or of the end of its array
+// or object.
 func skipComma(text []byte, i int) int {
 	if i = skipSpace(text, i); text[i] == ',' {
 		i = skipSpace(text, i+1)

@@ -24,8 +24,8 @@ const (
 // maxDepth is the largest depth of a member that counts, with the arrays around it.
 const maxDepth = 6
 
-// longestKept is the most bytes of a name, text or number that are kept: the longest name that counts has 27 letters, and each
-// of them may be written with six bytes.
+// longestKept is the most bytes of a name, text or number that are kept: the longest name that counts has 27 letters,
+// and each of them may be written with six bytes.
 const longestKept = 27 * 6
 
 // frame is an object or array whose end has not come yet, and that has or may have members that count.
@@ -34,8 +34,8 @@ type frame struct {
 	list   bool // the frame is the array, and not an object
 }
 
-// reader reads a text of JSON, piece by piece, and keeps the values that count. It skips all other values in constant memory, so
-// it does not notice all mistakes in them.
+// reader reads a text of JSON, piece by piece, and keeps the values that count. It skips all other values in constant
+// memory, so it does not notice all mistakes in them.
 type reader struct {
 	root   *member
 	merges bool // a later usage has only the counts that have changed

@@ -28,9 +28,9 @@ const defaultCompletion = 16
 // a member that decides has a value of a wrong type, or it is ambiguous (errors.Is ErrAmbiguous). A member that is null
 // is a member that is missing. ReadRequest reads nothing from the body if the format is Unknown.
 //
-// MaxOutput takes the larger limit if a request has both max_tokens and max_completion_tokens. A limit of 0 is a limit that is
-// missing, because services leave out a 0. Embeddings have no output,
-// so MaxOutput is 0. ReadRequest does not keep the body. It may be called from several goroutines.
+// MaxOutput takes the larger limit if a request has both max_tokens and max_completion_tokens. A limit of 0 is a limit
+// that is missing, because services leave out a 0. Embeddings have no output, so MaxOutput is 0. ReadRequest does not
+// keep the body. It may be called from several goroutines.
 func ReadRequest(f Format, path string, body []byte) (Request, error) {
 	r := Request{Model: ModelOfPath(path), MaxOutput: -1}
 	if f == Unknown || int(f) >= len(formatNames) {
@@ -89,8 +89,8 @@ func ReadRequest(f Format, path string, body []byte) (Request, error) {
 	return r, nil
 }
 
-// countPrompts returns how many prompts a request of completions has, at least 1: an array may have several texts, or arrays of
-// tokens. An array of numbers is one prompt.
+// countPrompts returns how many prompts a request of completions has, at least 1: an array may have several texts, or
+// arrays of tokens. An array of numbers is one prompt.
 func countPrompts(body []byte, prompt span) int64 {
 	n := int64(0)
 	if prompt.end == 0 || body[prompt.start] != '[' {
@@ -120,9 +120,9 @@ func startOf(body []byte) (int, error) {
 	return at, nil
 }
 
-// AddIncludeUsage returns a copy of the body with stream_options.include_usage true, and true. It returns the body itself and
-// false if the format has no such member, if the answer is not a stream, if the body includes the usage already, or if
-// ReadRequest cannot read the body.
+// AddIncludeUsage returns a copy of the body with stream_options.include_usage true, and true. It returns the body
+// itself and false if the format has no such member, if the answer is not a stream, if the body includes the usage
+// already, or if ReadRequest cannot read the body.
 func AddIncludeUsage(f Format, body []byte) ([]byte, bool) {
 	if f != OpenAIChat && f != OpenAICompletions {
 		return body, false

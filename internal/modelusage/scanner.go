@@ -54,9 +54,9 @@ func (s *Scanner) Usage() (u Usage, found bool) {
 	return s.events.latest.usage(s.format), true
 }
 
-// Complete reports whether the answer has ended as its format ends. A JSON body ends with its object or array. A stream ends
-// with [DONE], message_stop, or response.completed, .incomplete or .failed. Gemini's stream ends with the event that has the
-// reason why a candidate finished, or why the prompt was blocked.
+// Complete reports whether the answer has ended as its format ends. A JSON body ends with its object or array. A stream
+// ends with [DONE], message_stop, or response.completed, .incomplete or .failed. Gemini's stream ends with the event
+// that has the reason why a candidate finished, or why the prompt was blocked.
 func (s *Scanner) Complete() bool {
 	if s.stream {
 		return s.events.done || s.events.finished

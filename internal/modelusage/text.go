@@ -10,8 +10,8 @@ const (
 	highs = 0x8080808080808080 // the highest bit of each byte
 )
 
-// textEnd returns the index of the first quote or backslash at or after p[i], or len(p). It compares eight bytes at once, which
-// is three times as fast as one by one.
+// textEnd returns the index of the first quote or backslash at or after p[i], or len(p). It compares eight bytes at
+// once, which is three times as fast as one by one.
 func textEnd(p []byte, i int) int {
 	for ; i+8 <= len(p); i += 8 {
 		word := binary.LittleEndian.Uint64(p[i:])

@@ -38,8 +38,8 @@ func (r Request) owes(used, most int64) int64 { return max(used, min(used+min(r.
 // longest returns the longest delay of a request to an algorithm that offers none by itself.
 func (r Request) longest() int64 { return max(r.MaxWait, 0) }
 
-// need returns how many of count units must be left so that the request passes: one for an overdraw, if a state counts as much
-// as the request takes beside count units.
+// need returns how many of count units must be left so that the request passes: one for an overdraw, if a state counts
+// as much as the request takes beside count units.
 func (r Request) need(count, counts int64) int64 {
 	if r.Overdraw && r.Cost > 0 && (r.Cost <= count || r.Cost <= counts-count) {
 		return 1

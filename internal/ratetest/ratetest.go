@@ -1,5 +1,5 @@
-// Package ratetest measures rates of bytes by the real clock, for the tests of several rooms. Virtual time proves that rates are
-// exact; these measurements prove it of the system's clock, on a machine that does nothing else.
+// Package ratetest measures rates of bytes by the real clock, for the tests of several rooms. Virtual time proves that
+// rates are exact; these measurements prove it of the system's clock, on a machine that does nothing else.
 package ratetest
 
 import (
@@ -13,8 +13,8 @@ import (
 const (
 	// tries is how often other work of the machine may disturb a measurement.
 	tries = 8
-	// most is the largest part of a rate that may move, however busy the machine is: it only delays bytes. The bytes of a pause
-	// may follow it, up to the burst.
+	// most is the largest part of a rate that may move, however busy the machine is: it only delays bytes. The bytes of
+	// a pause may follow it, up to the burst.
 	most = 1.06
 	// burst is how long the burst of a flow is skipped: it is 3 % of a second.
 	burst = 100 * time.Millisecond

@@ -3,8 +3,8 @@ package share
 
 import "net/netip"
 
-// Room is the room of a table that many callers share. A caller takes at most as much as is free, so it never takes the room of
-// all others. It is not safe for concurrent use: the lock of the table is its lock too.
+// Room is the room of a table that many callers share. A caller takes at most as much as is free, so it never takes the
+// room of all others. It is not safe for concurrent use: the lock of the table is its lock too.
 type Room struct {
 	most, taken int
 	of          map[string]int
@@ -27,8 +27,8 @@ func (r *Room) Take(caller string, n int) {
 // Taken returns how much all callers have taken, and how many callers have taken some.
 func (r *Room) Taken() (n, callers int) { return r.taken, len(r.of) }
 
-// Peer returns the caller at a remote address with a port: its address, and for IPv6 its network of 64 bits. Callers at a Unix socket
-// are one caller.
+// Peer returns the caller at a remote address with a port: its address, and for IPv6 its network of 64 bits. Callers at
+// a Unix socket are one caller.
 func Peer(remote string) string {
 	peer, err := netip.ParseAddrPort(remote)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package soak multiplies what tests repeat: by day they do enough to catch usual mistakes, and by night a multiple of that.
+// Package soak multiplies what tests repeat: by day they do enough to catch usual mistakes, and by night a multiple of
+// that.
 package soak
 
 import (
@@ -7,8 +8,9 @@ import (
 	"testing"
 )
 
-// Times returns how often a test repeats something: n times by day. If the variable SLUICE_SOAK is a number, it is so many times n:
-// `make nightly` and `make soak` set it. Seeds of tests count up from the same first one, so the night has the seeds of the day.
+// Times returns how often a test repeats something: n times by day. If the variable SLUICE_SOAK is a number, it is so
+// many times n: `make nightly` and `make soak` set it. Seeds of tests count up from the same first one, so the night
+// has the seeds of the day.
 func Times(tb testing.TB, n int) int {
 	tb.Helper()
 	text := os.Getenv("SLUICE_SOAK")

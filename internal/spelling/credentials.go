@@ -17,9 +17,9 @@ var schemes = [...]string{"Bearer", "Basic", "Token", "JWT", "ApiKey", "DPoP", "
 // "Bearer T". Services ignore the case of the scheme and the number of spaces, and would otherwise
 // give one token several keys. An unknown scheme is in lower case.
 //
-// certain is false if services read different credentials in the value: text behind a token or within one, or a token of Basic
-// or a signed token whose base64 is not in its one valid form, which lenient decoders accept: with any scheme, or
-// none. Nor is a value certain with bytes other than printable ASCII: some services take them for spaces.
+// certain is false if services read different credentials in the value: text behind a token or within one, or a token
+// of Basic or a signed token whose base64 is not in its one valid form, which lenient decoders accept: with any scheme,
+// or none. Nor is a value certain with bytes other than printable ASCII: some services take them for spaces.
 func Credentials(value string) (clean string, certain bool) {
 	if !isPrintable(value) {
 		return value, false

@@ -229,8 +229,8 @@ func (p *part) decorate(r *rules.Rule, d level, at string) {
 	r.Limits, r.Limit = append([]rules.Limit{*r.Limit}, d.Limits...), nil
 }
 
-// debits reports whether the hits of a descriptor are taken whatever is left, as the other server does, if the file does not
-// select it. The settings of ours can select algorithms that cannot owe units. See docs/adr/0053.
+// debits reports whether the hits of a descriptor are taken whatever is left, as the other server does, if the file
+// does not select it. The settings of ours can select algorithms that cannot owe units. See docs/adr/0053.
 func (p *part) debits(d level) bool {
 	if d.Debit != nil {
 		return *d.Debit

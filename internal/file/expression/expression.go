@@ -396,10 +396,10 @@ func (e *Expression) MatchesState(a *policy.Attributes, s condition.State) bool 
 	return matches || !certain
 }
 
-// MatchesCertainly reports whether a request fulfills the condition by the first of several values. certain
-// is false if the condition used a value of which the request has several, or in which services read
-// different values, or if it depends on the unknown size of the body. It is also false if the condition cannot be computed, as with a remainder of a division
-// by zero: otherwise a client that causes the error would escape the rule.
+// MatchesCertainly reports whether a request fulfills the condition by the first of several values. certain is false if
+// the condition used a value of which the request has several, or in which services read different values, or if it
+// depends on the unknown size of the body. It is also false if the condition cannot be computed, as with a remainder of
+// a division by zero: otherwise a client that causes the error would escape the rule.
 func (e *Expression) MatchesCertainly(a *policy.Attributes, s condition.State) (matches, certain bool) {
 	r := e.runs.Get().(*run) //nolint:forcetypeassert // the pool has nothing else
 	defer func() {

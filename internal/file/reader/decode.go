@@ -28,7 +28,8 @@ type decoder struct {
 	tooMany bool
 }
 
-// Decode reads the text into a struct. It reports whether the text is YAML; values that do not fit are mistakes of the source.
+// Decode reads the text into a struct. It reports whether the text is YAML; values that do not fit are mistakes of the
+// source.
 func (s *Source) Decode(into any) bool {
 	root := s.tree(s.Data)
 	if root == nil {

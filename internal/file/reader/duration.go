@@ -12,8 +12,8 @@ const (
 	week = 7 * day
 )
 
-// ParseDuration parses a duration as files have it: as time.ParseDuration does, and also with whole days of 24 hours and whole
-// weeks, as in 1d12h. The result is exact.
+// ParseDuration parses a duration as files have it: as time.ParseDuration does, and also with whole days of 24 hours
+// and whole weeks, as in 1d12h. The result is exact.
 func ParseDuration(text string) (t time.Duration, ok bool) {
 	rest, negative := strings.CutPrefix(text, "-")
 	if !negative {

@@ -14,8 +14,8 @@ import (
 //     number begins the remedy for a number in place of a text.
 //   - hint ends the remedy for a share.
 //
-// The struct of an embedded field has further settings of the section. These methods of a section, or of a value, change how
-// it is read.
+// The struct of an embedded field has further settings of the section. These methods of a section, or of a value,
+// change how it is read.
 
 // Text is a value that is written as a text of its own form.
 type Text interface {

@@ -23,8 +23,8 @@ type Cost struct {
 	// Header is the header that holds the cost, of the request or of the response. Clients must not be
 	// able to set a header of requests. Default: none.
 	Header string `yaml:"header"`
-	// Estimate is taken while the cost is not known. With source model it is the output of a request that does not limit its
-	// output, in tokens, and 4096 unless it is given. Default: 1.
+	// Estimate is taken while the cost is not known. With source model it is the output of a request that does not
+	// limit its output, in tokens, and 4096 unless it is given. Default: 1.
 	Estimate int64 `yaml:"estimate" unit:"units"`
 	// Max caps a cost from a header or a size. 0 means no cap. Default: 0.
 	Max int64 `yaml:"max" unit:"units"`
@@ -33,8 +33,8 @@ type Cost struct {
 	Format string `yaml:"format" oneof:"- auto openai-chat openai-completions openai-responses openai-embeddings anthropic-messages gemini"`
 	// Body is how much of a request's body is read, for source model. A larger body costs an estimate. Default: 1MiB.
 	Body reader.Size `yaml:"body"`
-	// BytesPerToken is how many bytes of a request are estimated as one token, for source model. With 1, no estimate is too low.
-	// Default: 4.
+	// BytesPerToken is how many bytes of a request are estimated as one token, for source model. With 1, no estimate is
+	// too low. Default: 4.
 	BytesPerToken int64 `yaml:"bytes_per_token" unit:"bytes"`
 	// OnLeave is what becomes of a request whose client leaves, for source model: finish awaits the answer, and cancel
 	// ends the request to the service. Default: finish.

@@ -54,7 +54,8 @@ func (r *Rule) LimitsGiven() []Limit {
 	return r.Limits
 }
 
-// checkWaiting reports settings about waiting where no request can wait. The argument planned says that plans have a queue for the rule.
+// checkWaiting reports settings about waiting where no request can wait. The argument planned says that plans have a
+// queue for the rule.
 func (r *Rule) checkWaiting(s *reader.Source, path string, planned bool) {
 	given := r.LimitsGiven()
 	if len(given) == 0 {

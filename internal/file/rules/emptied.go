@@ -8,9 +8,10 @@ import (
 	"github.com/sluicehq/sluice/internal/file/reader"
 )
 
-// Emptied returns an error if f lacks what an earlier content of the file had, and does not say that this is meant: all rules are
-// gone without "rules: []", a list has become an empty file, or a table has lost all its rows. A program that reloads the file should keep the
-// earlier content then, because a file that is being written begins so. The error is an Errors. See docs/adr/0056.
+// Emptied returns an error if f lacks what an earlier content of the file had, and does not say that this is meant: all
+// rules are gone without "rules: []", a list has become an empty file, or a table has lost all its rows. A program that
+// reloads the file should keep the earlier content then, because a file that is being written begins so. The error is
+// an Errors. See docs/adr/0056.
 func (f *File) Emptied(earlier *File) error {
 	var all reader.Errors
 	for _, of := range slices.Concat([]*File{f}, f.parts) {

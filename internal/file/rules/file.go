@@ -31,15 +31,16 @@ type File struct {
 	Shadow bool `yaml:"shadow"`
 	// Classes are kinds of traffic. Rules can match classes and reserve shares for them.
 	Classes []Class `yaml:"classes"`
-	// Plans are numbers of limits with a name, which requests and overrides can name. A plan has, by the names of rules, their
-	// numbers as in overrides, as a list for several limits. A rule that a plan leaves out keeps its own numbers. Default: none.
+	// Plans are numbers of limits with a name, which requests and overrides can name. A plan has, by the names of
+	// rules, their numbers as in overrides, as a list for several limits. A rule that a plan leaves out keeps its own
+	// numbers. Default: none.
 	Plans map[string]map[string][]Numbers `yaml:"plans"`
-	// PlanFrom is what names the plan of a request: header:NAME, claim:NAME or attribute:NAME. For descriptors of gateways it
-	// is descriptor:KEY; give both as a list. A header and a claim of a request to the proxy count only from trusted_proxies.
-	// Default: only overrides name plans.
+	// PlanFrom is what names the plan of a request: header:NAME, claim:NAME or attribute:NAME. For descriptors of
+	// gateways it is descriptor:KEY; give both as a list. A header and a claim of a request to the proxy count only
+	// from trusted_proxies. Default: only overrides name plans.
 	PlanFrom []string `yaml:"plan_from"`
-	// UnknownPlan is what counts for a request that names an unknown plan, or several: the rule's own numbers, or no numbers at all.
-	// With deny, rules that plans have numbers for limit such a request. Default: rule.
+	// UnknownPlan is what counts for a request that names an unknown plan, or several: the rule's own numbers, or no
+	// numbers at all. With deny, rules that plans have numbers for limit such a request. Default: rule.
 	UnknownPlan string `yaml:"unknown_plan" oneof:"rule deny"`
 	// Domains are domains of descriptors that exist even if no rule matches their descriptors, so that a gateway
 	// can send limits of its own for them. Default: the domains of the rules.

@@ -88,8 +88,8 @@ func (f *File) lines(s *reader.Source, setting, name string, each func(at spot, 
 	}
 }
 
-// rows reads a file of comma-separated values, until each returns false. Lines that begin with a # are comments. The slice of a
-// row is used for the next row too.
+// rows reads a file of comma-separated values, until each returns false. Lines that begin with a # are comments. The
+// slice of a row is used for the next row too.
 func (f *File) rows(s *reader.Source, setting, name string, each func(at spot, row []string) bool) {
 	file, ok := f.text(s, setting, name)
 	if !ok {
@@ -174,8 +174,8 @@ func (f *File) Files() []string {
 	return slices.Compact(paths)
 }
 
-// ChangedFiles returns the paths of the files of Files whose content differs between two loads of a configuration, or that only one
-// of the loads has read.
+// ChangedFiles returns the paths of the files of Files whose content differs between two loads of a configuration, or
+// that only one of the loads has read.
 func ChangedFiles(a, b *File) []string {
 	paths := slices.Concat(a.Files(), b.Files())
 	slices.Sort(paths)

@@ -69,8 +69,8 @@ type Numbers struct {
 	Max int64 `yaml:"max" unit:"units"`
 }
 
-// over returns a limit with these numbers instead of its own. given reports which numbers the file has. If the rate or max changes,
-// stay has the units that the limit names and these numbers do not.
+// over returns a limit with these numbers instead of its own. given reports which numbers the file has. If the rate or
+// max changes, stay has the units that the limit names and these numbers do not.
 func (n *Numbers) over(of Limit, given func(name string) bool) (l Limit, stay []string) {
 	l = of
 	from, to := reflect.ValueOf(n).Elem(), reflect.ValueOf(&l).Elem()

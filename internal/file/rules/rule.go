@@ -18,7 +18,8 @@ type Rule struct {
 	Name string `yaml:"name"`
 	// Match selects the requests of the rule. Default: all requests.
 	Match Match `yaml:"match"`
-	// Descriptor selects descriptors of gateways such as Envoy, instead of requests. The rule has no match then. Default: none.
+	// Descriptor selects descriptors of gateways such as Envoy, instead of requests. The rule has no match then.
+	// Default: none.
 	Descriptor *Descriptor `yaml:"descriptor"`
 	// Key is what the limits count by: one part or more, each a text such as client_ip or header:X-User, or a
 	// mapping. The part global makes one budget for all requests. Required, unless always is set or the rule matches
@@ -47,9 +48,9 @@ type Rule struct {
 	Deny *List `yaml:"deny" sequence:"name what is listed, as in deny: {client_ip: [192.0.2.0/24]}"`
 	// Cost is how many units a request takes: a number, or a mapping. Default: 1.
 	Cost Cost `yaml:"cost"`
-	// Overdraw lets a request pass while a unit is left, and takes its whole cost: what is missing becomes debt, which refuses
-	// later requests until the rate, or the next window, has paid it. Leaky buckets and concurrency limits cannot owe units.
-	// Default: false.
+	// Overdraw lets a request pass while a unit is left, and takes its whole cost: what is missing becomes debt, which
+	// refuses later requests until the rate, or the next window, has paid it. Leaky buckets and concurrency limits
+	// cannot owe units. Default: false.
 	Overdraw bool `yaml:"overdraw"`
 	// CountStatus counts only requests whose response has one of these statuses. The units are taken
 	// before the request is passed on, and given back if its status is another. Default: any response counts.
@@ -133,7 +134,8 @@ type Ban struct {
 type WhenLimited struct {
 	// Action refuses the request, serves it with less, or passes it on with a mark. Default: reject.
 	Action string `yaml:"action" oneof:"reject degrade mark"`
-	// Status is the status of the answer: 400 to 599 to reject, 200 to 599 to degrade. Default: 429 to reject, 200 to degrade.
+	// Status is the status of the answer: 400 to 599 to reject, 200 to 599 to degrade. Default: 429 to reject, 200 to
+	// degrade.
 	Status int `yaml:"status"`
 	// Header holds headers of the answer. Default: none.
 	Header map[string]string `yaml:"header"`

@@ -11,7 +11,8 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Terms are what an override by call gives a key, as an object of JSON: numbers for the limits of the rule, a plan, or one of the words.
+// Terms are what an override by call gives a key, as an object of JSON: numbers for the limits of the rule, a plan, or
+// one of the words.
 type Terms struct {
 	// Limit is for the only limit of the rule.
 	Limit *Numbers `yaml:"limit" remedy:"write it as in {\"rate\": \"5000/m\"}"`
@@ -25,8 +26,8 @@ type Terms struct {
 	Deny bool `yaml:"deny"`
 }
 
-// Terms reads the terms of an override of a rule; see policy.Options.Terms. The error is a [reader.Errors]. The paths of its mistakes
-// begin in the text. It is safe for concurrent use.
+// Terms reads the terms of an override of a rule; see policy.Options.Terms. The error is a [reader.Errors]. The paths
+// of its mistakes begin in the text. It is safe for concurrent use.
 func (f *File) Terms(rule, text string) (policy.Terms, error) {
 	var p policy.Terms
 	var whole struct {

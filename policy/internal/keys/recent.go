@@ -2,8 +2,8 @@ package keys
 
 import "math"
 
-// Recent has the answers of some searches in large tables, which may be in no cache of the processor: a key that comes often needs no
-// search. The zero Recent is empty. It is not safe for concurrent use.
+// Recent has the answers of some searches in large tables, which may be in no cache of the processor: a key that comes
+// often needs no search. The zero Recent is empty. It is not safe for concurrent use.
 type Recent[V comparable] struct {
 	answers  *[256]answer[V] // nil until there is one
 	searches uint
@@ -26,8 +26,8 @@ const changing = math.MaxUint64
 // answered is which searches leave an answer: one of so many, because most keys do not come again.
 const answered = 8
 
-// FindOften is Find with the answers of earlier searches. It calls ahead before it searches a large table. The answer is kept only if
-// ahead reports that little more than the search is to be done.
+// FindOften is Find with the answers of earlier searches. It calls ahead before it searches a large table. The answer
+// is kept only if ahead reports that little more than the search is to be done.
 func (t *Table[V]) FindOften(k Ref, b *Buffer, r *Recent[V], ahead func() bool) (v V, found bool) {
 	version := t.version.Load() // before the keys: its answers hold for this search
 	c := t.core.Load()

@@ -27,11 +27,11 @@ func (id ID) Key() sluice.Key { return sluice.EncodedKey(id.text, id.parts) }
 // MaxKey bounds the bytes of a key in a Table.
 const MaxKey = math.MaxUint16
 
-// Table has a value for each of some keys. There may be millions of keys: the collector sees no pointer for any of them, and a
-// change touches only the entry of its key. Many keys should share few values.
+// Table has a value for each of some keys. There may be millions of keys: the collector sees no pointer for any of
+// them, and a change touches only the entry of its key. Many keys should share few values.
 //
-// Find takes no lock, and finds the value before or after a change, never a mix. The zero Table is empty. All methods are safe
-// for concurrent use.
+// Find takes no lock, and finds the value before or after a change, never a mix. The zero Table is empty. All methods
+// are safe for concurrent use.
 type Table[V comparable] struct {
 	core atomic.Pointer[core[V]] // nil while there are no keys
 	mu   sync.Mutex              // held by changes
@@ -53,9 +53,9 @@ func (t *Table[V]) change() (end func()) {
 	}
 }
 
-// core is the content of a table: groups of entries, and a word of marks for each group. A mark is a part of the hash of its
-// entry's key. Marks are so few that they stay in a cache near the processor: a key that is not there takes one look at them, and
-// a key that is there one more look at its entry, which is fetched meanwhile.
+// core is the content of a table: groups of entries, and a word of marks for each group. A mark is a part of the hash
+// of its entry's key. Marks are so few that they stay in a cache near the processor: a key that is not there takes one
+// look at them, and a key that is there one more look at its entry, which is fetched meanwhile.
 //
 // An entry never changes once its mark is set, except for its state, which changes in one step.
 type core[V comparable] struct {
@@ -157,8 +157,8 @@ func (c *core[V]) next(group int) int {
 	return 0
 }
 
-// matches has the highest bit of each byte of a word that has a mark. Above such a byte, it may have the bit of a byte that differs from the
-// mark in the lowest bit: such an entry has a key too.
+// matches has the highest bit of each byte of a word that has a mark. Above such a byte, it may have the bit of a byte
+// that differs from the mark in the lowest bit: such an entry has a key too.
 func matches(word, mark uint64) uint64 {
 	word ^= mark * ones
 	return (word - ones) &^ word & (ones << 7)
@@ -220,8 +220,8 @@ func (t *Table[V]) Get(id ID) (v V, end uint32, found bool) {
 	return v, 0, false
 }
 
-// Set gives a key a value, in place of the value that it has. The end is a time of the caller's, zero for none; see Ended. Set
-// reports whether the key fits: it has at most MaxKey bytes.
+// Set gives a key a value, in place of the value that it has. The end is a time of the caller's, zero for none; see
+// Ended. Set reports whether the key fits: it has at most MaxKey bytes.
 func (t *Table[V]) Set(id ID, v V, end uint32) bool {
 	if len(id.text) > MaxKey || id.parts > math.MaxUint16 {
 		return false

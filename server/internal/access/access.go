@@ -70,7 +70,8 @@ func (r *Rules) Describe(addr net.Addr) string {
 // makes, whatever they prove, because a browser may add a certificate by itself.
 func (r *Rules) Protect(next http.Handler) http.Handler { return r.protect(next, r.NeedsToken()) }
 
-// ProtectStatic is Protect for files without data. They need no token, because a browser sends none with the address of a page.
+// ProtectStatic is Protect for files without data. They need no token, because a browser sends none with the address of
+// a page.
 func (r *Rules) ProtectStatic(next http.Handler) http.Handler { return r.protect(next, false) }
 
 // protect is Protect, with or without the token.
@@ -115,8 +116,8 @@ func (r *Rules) protect(next http.Handler, needsToken bool) http.Handler {
 // NeedsToken reports whether a caller must prove itself with a token.
 func (r *Rules) NeedsToken() bool { return r.Tokens != nil }
 
-// Verify reports whether a token is one of the listener's, and whether it may decide. It is for protocols other than HTTP. A listener
-// that needs no token accepts any.
+// Verify reports whether a token is one of the listener's, and whether it may decide. It is for protocols other than
+// HTTP. A listener that needs no token accepts any.
 func (r *Rules) Verify(token string) (known, decides bool) {
 	if r.Tokens == nil {
 		return true, true
@@ -134,8 +135,8 @@ func bearer(q *http.Request) string {
 	return strings.TrimSpace(given)
 }
 
-// authorize returns an error for a request without a token that has one of the scopes: a *ScopeError if it has another token. The
-// name is of the token that callers usually send.
+// authorize returns an error for a request without a token that has one of the scopes: a *ScopeError if it has another
+// token. The name is of the token that callers usually send.
 func authorize(q *http.Request, name string, tokens *Tokens, needs Scope) error {
 	given := bearer(q)
 	if given == "" {

@@ -39,8 +39,8 @@ type Callers struct {
 	refusals func() func(*http.Request, string)
 }
 
-// NewCallers returns the callers that tokens admit. With open, programs need no token. The function refusals returns an OnRefused for
-// each listener.
+// NewCallers returns the callers that tokens admit. With open, programs need no token. The function refusals returns an
+// OnRefused for each listener.
 func NewCallers(s Secrets, open bool, refusals func() func(*http.Request, string)) *Callers {
 	return &Callers{tokens: newTokens(s.tokens()...), given: s, open: open, refusals: refusals}
 }
@@ -82,8 +82,8 @@ func (c *Callers) Rules(listener string, a Audience, certificates bool) *Rules {
 	return r
 }
 
-// Authorize returns why a request at another listener than the admin listener may not make a call for operators: a *ScopeError if its
-// token is another one.
+// Authorize returns why a request at another listener than the admin listener may not make a call for operators: a
+// *ScopeError if its token is another one.
 func (c *Callers) Authorize(q *http.Request) error {
 	needed, name := needs(q, Operate), operatorListener
 	switch {

@@ -72,8 +72,8 @@ var needed = func() map[string]map[string]Scope {
 	return needed
 }()
 
-// needs returns the scopes of which a request needs one. A method that a path does not take is refused later, so it needs what the
-// path needs. Other paths need a scope that no token has by mistake.
+// needs returns the scopes of which a request needs one. A method that a path does not take is refused later, so it
+// needs what the path needs. Other paths need a scope that no token has by mistake.
 func needs(q *http.Request, other Scope) Scope {
 	method, path, found := q.Method, q.URL.Path, Scope(0)
 	if method == http.MethodHead {

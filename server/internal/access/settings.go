@@ -22,13 +22,13 @@ type API struct {
 	Token string `yaml:"token"`
 	// TokenFile is a file that holds the token. White space around the token is ignored. Default: none.
 	TokenFile string `yaml:"token_file" path:"read"`
-	// ReadToken is a bearer token with which callers see what is left, and change nothing, at the admin listener too. Prefer
-	// read_token_file. Default: none.
+	// ReadToken is a bearer token with which callers see what is left, and change nothing, at the admin listener too.
+	// Prefer read_token_file. Default: none.
 	ReadToken string `yaml:"read_token"`
 	// ReadTokenFile is a file that holds the read token. White space around the token is ignored. Default: none.
 	ReadTokenFile string `yaml:"read_token_file" path:"read"`
-	// Open answers everybody who reaches a listener without client_ca, whatever the Host header names. Anybody who reaches it can
-	// then use up the budget of any key. Default: false.
+	// Open answers everybody who reaches a listener without client_ca, whatever the Host header names. Anybody who
+	// reaches it can then use up the budget of any key. Default: false.
 	Open bool `yaml:"open"`
 }
 

@@ -32,8 +32,8 @@ type Options struct {
 	// Refused is why the current configuration is refused, if File is an earlier one, of the time Since. Default: none.
 	Refused error
 	Since   time.Time
-	// Keep saves a copy of the configuration that runs, at the start and after each Reload that applied one. If the disk is full, the
-	// App goes on, and calls it again. Default: none.
+	// Keep saves a copy of the configuration that runs, at the start and after each Reload that applied one. If the
+	// disk is full, the App goes on, and calls it again. Default: none.
 	Keep func(*config.File) error
 	// Token is the admin token, empty for none.
 	Token string
@@ -43,8 +43,8 @@ type Options struct {
 	// the three above, and do not change.
 	ReadTokens func(*config.File) (access.Secrets, error)
 	TokenFiles []string
-	// Overridden has what replaced settings of the file, such as "--listen-admin" for "listen.admin.address". Check names it
-	// in place of the setting. Default: nothing.
+	// Overridden has what replaced settings of the file, such as "--listen-admin" for "listen.admin.address". Check
+	// names it in place of the setting. Default: nothing.
 	Overridden map[string]string
 	// Passed are the sockets that another program has opened for listeners, by their names. Default: none.
 	Passed map[string]net.Listener

@@ -16,11 +16,11 @@ import (
 	"github.com/sluicehq/sluice/server/internal/store"
 )
 
-// Check returns everything that would keep a server with these options from starting on this machine: certificates, tokens,
-// secrets, and files and folders that the server could not read or write. It reads with the functions that the server uses,
-// and finds all mistakes at once. The error is a reader.Errors: each mistake has the position of its setting, and the
-// remedy. Check makes no file and opens no port. So it does not find that a port is in use or needs more rights, that another
-// server has the saved states, or that nobody reads a pipe.
+// Check returns everything that would keep a server with these options from starting on this machine: certificates,
+// tokens, secrets, and files and folders that the server could not read or write. It reads with the functions that the
+// server uses, and finds all mistakes at once. The error is a reader.Errors: each mistake has the position of its
+// setting, and the remedy. Check makes no file and opens no port. So it does not find that a port is in use or needs
+// more rights, that another server has the saved states, or that nobody reads a pipe.
 func Check(o Options) error {
 	f := o.File
 	var callers *access.Callers // unknown if the tokens cannot be read

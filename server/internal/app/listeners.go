@@ -20,8 +20,8 @@ type (
 	handling = func(*access.Rules) (http.Handler, error)
 )
 
-// endpoints returns how the listeners of the configuration answer. Each has a row here and in config.Listen.All. Requests have
-// contexts of ctx.
+// endpoints returns how the listeners of the configuration answer. Each has a row here and in config.Listen.All.
+// Requests have contexts of ctx.
 func (a *App) endpoints(ctx context.Context) map[string]accept.Endpoint {
 	e, forWeb := &a.engine, []string{"h2", "http/1.1"}
 	usual, streamed, delayed := boundsOf(&a.o.File.HTTP)
@@ -51,8 +51,8 @@ func (a *App) endpoints(ctx context.Context) map[string]accept.Endpoint {
 	}
 }
 
-// boundsOf returns the bounds of usual requests, of bodies that may take any time as long as they keep coming, and of answers that
-// may wait for a delay.
+// boundsOf returns the bounds of usual requests, of bodies that may take any time as long as they keep coming, and of
+// answers that may wait for a delay.
 func boundsOf(s *web.Settings) (usual, streamed, delayed web.Bounds) {
 	delayed = web.Bounds{Header: s.HeaderTimeout, Idle: s.IdleTimeout, HeaderBytes: s.MaxHeaderSize.Int()}
 	streamed = delayed

@@ -49,8 +49,8 @@ func (a *App) answer(ctx context.Context, question string) []byte {
 	return text
 }
 
-// wait returns the answers of the other servers to a question; none without Redis. After an error they are the last ones, which are as good
-// as any.
+// wait returns the answers of the other servers to a question; none without Redis. After an error they are the last
+// ones, which are as good as any.
 func (a *App) wait(ctx context.Context, kind, rule string) ([]peers.Answer, error) {
 	if a.peers == nil {
 		return nil, nil
@@ -124,8 +124,8 @@ func (a *App) rulesSum() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// sharedID names a key for all servers. Nobody who lacks the secret of hash_keys can find the key by trying; without that secret, Redis
-// has the keys as they are.
+// sharedID names a key for all servers. Nobody who lacks the secret of hash_keys can find the key by trying; without
+// that secret, Redis has the keys as they are.
 func (a *App) sharedID(k *wire.DeniedKey) string {
 	h := hmac.New(sha256.New, a.engine.store.KeySecret())
 	if k.Key == nil { // its text was not kept

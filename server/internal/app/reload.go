@@ -158,7 +158,8 @@ func (r *reloads) refuse(why error) {
 	}
 }
 
-// reload applies the configuration. It returns the configuration, and the settings and the files of lists and tables that changed.
+// reload applies the configuration. It returns the configuration, and the settings and the files of lists and tables
+// that changed.
 func (a *App) reload() (f *config.File, changed []string, err error) {
 	before := a.reloads.file
 	if f, err = a.o.Load(); err != nil {

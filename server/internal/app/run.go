@@ -49,8 +49,8 @@ func (a *App) Run(ctx context.Context) error {
 	return err
 }
 
-// lameDuck answers requests for the delay of the drain, and says meanwhile that the server is not ready, so that balancers send
-// no more. The error is of a listener that failed.
+// lameDuck answers requests for the delay of the drain, and says meanwhile that the server is not ready, so that
+// balancers send no more. The error is of a listener that failed.
 func (a *App) lameDuck(failed <-chan error) error {
 	a.draining.Store(true)
 	a.o.Manager.Stopping()

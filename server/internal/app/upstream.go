@@ -147,8 +147,8 @@ func (u *upstream) close() {
 	}
 }
 
-// asServed gives requests the host and the path with which the service gets them, so that rules match those: without a host,
-// the name of the service, and one slash at the beginning of the path.
+// asServed gives requests the host and the path with which the service gets them, so that rules match those: without a
+// host, the name of the service, and one slash at the beginning of the path.
 func asServed(host string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host == "" {

@@ -122,7 +122,8 @@ func (c *client) answer(ctx context.Context, method, path string, body any) ([]b
 	return text, nil
 }
 
-// url returns the URL of the server. A server at a Unix socket has the name localhost, and TLS if the flags of TLS are given.
+// url returns the URL of the server. A server at a Unix socket has the name localhost, and TLS if the flags of TLS are
+// given.
 func (c *client) url() string {
 	switch {
 	case !strings.HasPrefix(string(c.server), "unix:"):

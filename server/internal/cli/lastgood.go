@@ -61,8 +61,8 @@ func (path lastGood) save(f *config.File) error {
 	return nil
 }
 
-// newCopy ends the name of a copy that is being written. The name is always the same, so a killed program leaves one such file
-// at most, and the next start removes it.
+// newCopy ends the name of a copy that is being written. The name is always the same, so a killed program leaves one
+// such file at most, and the next start removes it.
 const newCopy = ".new"
 
 // clean removes what a killed program has left.
@@ -90,8 +90,8 @@ func (path lastGood) check(quickStart bool) error {
 	return nil
 }
 
-// checkTarget returns an error if a file is there that is not a copy, such as the configuration itself: saving would destroy
-// it. A copy that is cut off is not worth keeping.
+// checkTarget returns an error if a file is there that is not a copy, such as the configuration itself: saving would
+// destroy it. A copy that is cut off is not worth keeping.
 func (path lastGood) checkTarget() error {
 	file, err := os.Open(string(path))
 	switch {
@@ -118,8 +118,8 @@ type earlier struct {
 	refused error // nil if the current configuration is in use
 }
 
-// loadOrLast reads and checks the configuration. If it is bad, and there is a copy of the last good one, it returns the copy.
-// After an error it returns the configuration too, if only the check found mistakes.
+// loadOrLast reads and checks the configuration. If it is bad, and there is a copy of the last good one, it returns the
+// copy. After an error it returns the configuration too, if only the check found mistakes.
 func (s *settings) loadOrLast() (f *config.File, quickStart bool, e earlier, err error) {
 	f, quickStart, err = s.load()
 	if err == nil {

@@ -134,8 +134,8 @@ func named(flag, text string) (logs.Name, error) {
 	return replay.NameOf(from, name), nil
 }
 
-// logs returns what to read. Most memory is lines that wait for their order, and keys; little is garbage. So the collector may
-// run often, and the command needs less memory.
+// logs returns what to read. Most memory is lines that wait for their order, and keys; little is garbage. So the
+// collector may run often, and the command needs less memory.
 func (q *fromLogs) logs(cmd *cobra.Command, files []string, read ...string) (o logs.Options, assumed []replay.Assumption, err error) {
 	debug.SetGCPercent(50)
 	switch {

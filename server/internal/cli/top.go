@@ -95,7 +95,8 @@ func (t *top) fetch(ctx context.Context) error {
 // mostRevealed bounds the keys that are remembered.
 const mostRevealed = 1000
 
-// reveal gets the values of a key once, if they are shown. The server finds a key that another server of the store denied there.
+// reveal gets the values of a key once, if they are shown. The server finds a key that another server of the store
+// denied there.
 func (t *top) reveal(ctx context.Context, rule, digest string) {
 	id := keyID(rule, digest)
 	if _, known := t.view.keys[id]; known || !t.view.unmasked {

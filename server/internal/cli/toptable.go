@@ -18,8 +18,9 @@ const (
 // topLine is a line of the screen.
 type topLine struct{ text, style string }
 
-// columns returns a function that makes a line of a table. A width is in characters: negative if texts begin at the left, and zero if the
-// column is left out. It does not follow the texts, so that nothing jumps while they change: longer ones are cut.
+// columns returns a function that makes a line of a table. A width is in characters: negative if texts begin at the
+// left, and zero if the column is left out. It does not follow the texts, so that nothing jumps while they change:
+// longer ones are cut.
 func columns(widths ...int) func(style string, cells ...string) topLine {
 	return func(style string, cells ...string) topLine {
 		var shown []string

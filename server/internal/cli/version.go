@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version, commit and date are set for releases, as in -ldflags "-X github.com/sluicehq/sluice/server/internal/cli.version=v1.2.3".
+// version, commit and date are set for releases, as in -ldflags "-X
+// github.com/sluicehq/sluice/server/internal/cli.version=v1.2.3".
 var version, commit, date string
 
 func newVersion() *cobra.Command {

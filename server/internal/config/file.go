@@ -39,8 +39,9 @@ type File struct {
 	// Default: false.
 	TrustMarks bool `yaml:"trust_marks"`
 	// Headers selects the response headers that inform clients of their limits: with ietf RateLimit and
-	// RateLimit-Policy, with openai X-RateLimit-Limit-Requests and -Tokens, -Remaining and -Reset, otherwise X-RateLimit-Limit,
-	// -Remaining and -Reset in several spellings. With none, a denial still has Retry-After. Default: ietf.
+	// RateLimit-Policy, with openai X-RateLimit-Limit-Requests and -Tokens, -Remaining and -Reset, otherwise
+	// X-RateLimit-Limit, -Remaining and -Reset in several spellings. With none, a denial still has Retry-After.
+	// Default: ietf.
 	Headers HeaderProfile `yaml:"headers" oneof:"ietf x-ratelimit x-rate-limit ratelimit openai none"`
 	// HeaderNames gives the headers of x-ratelimit, x-rate-limit and ratelimit other names. Default: none.
 	HeaderNames HeaderNames `yaml:"header_names"`

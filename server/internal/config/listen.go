@@ -29,7 +29,8 @@ type Listen struct {
 	JSON accept.Listener `yaml:"json"`
 	// SPOE decides for HAProxy over its stream processing protocol. It answers only trusted_proxies. Default: off.
 	SPOE accept.Listener `yaml:"spoe"`
-	// RESP decides for clients of Redis, over the protocol of Redis. The section api holds for it as for the API. Default: off.
+	// RESP decides for clients of Redis, over the protocol of Redis. The section api holds for it as for the API.
+	// Default: off.
 	RESP accept.Listener `yaml:"resp"`
 }
 

@@ -8,9 +8,10 @@ import (
 	"github.com/sluicehq/sluice/internal/file/reader"
 )
 
-// Locate adds the position in the file to each mistake in a setting, sorts the mistakes, and returns them as an Errors; nil if
-// there are none. It is for mistakes that only the machine has, such as a certificate that is missing: their Path is the setting
-// that names it. A mistake in something that is not a setting of the file, such as a flag, gets no position.
+// Locate adds the position in the file to each mistake in a setting, sorts the mistakes, and returns them as an Errors;
+// nil if there are none. It is for mistakes that only the machine has, such as a certificate that is missing: their
+// Path is the setting that names it. A mistake in something that is not a setting of the file, such as a flag, gets no
+// position.
 func (f *File) Locate(mistakes ...*reader.Error) error {
 	if len(mistakes) == 0 {
 		return nil

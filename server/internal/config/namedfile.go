@@ -20,10 +20,10 @@ type NamedFile struct {
 	Written bool
 }
 
-// CheckWrites returns an error if the server would write a file that is also another file of this server: a log, the saved
-// states, a certificate, a list, the configuration itself. The argument others has files that the server is given by
-// other means, such as flags. Two paths are the same file if links lead both to it. The streams stdout and stderr, and devices
-// such as /dev/null, may be written by several settings. The error is an Errors.
+// CheckWrites returns an error if the server would write a file that is also another file of this server: a log, the
+// saved states, a certificate, a list, the configuration itself. The argument others has files that the server is given
+// by other means, such as flags. Two paths are the same file if links lead both to it. The streams stdout and stderr,
+// and devices such as /dev/null, may be written by several settings. The error is an Errors.
 func (f *File) CheckWrites(others ...NamedFile) error {
 	all := slices.Concat(f.namedFiles(), others)
 	all = slices.DeleteFunc(all, func(n NamedFile) bool { return n.Path == "" })

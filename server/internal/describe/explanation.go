@@ -16,7 +16,8 @@ type LimitResult struct {
 	// Listed is the list of the rule that the key or the client is on.
 	Listed   string `json:"listed,omitempty"`
 	Override bool   `json:"override,omitempty"`
-	// From is where the numbers come from, unless they are the rule's: plan, file or call. Plan is the plan whose numbers these are.
+	// From is where the numbers come from, unless they are the rule's: plan, file or call. Plan is the plan whose
+	// numbers these are.
 	From string `json:"from,omitempty"`
 	Plan string `json:"plan,omitempty"`
 	Cost int64  `json:"cost"`
@@ -71,7 +72,8 @@ type ExplainedRule struct {
 	Limited string `json:"limited,omitempty"`
 	Action  string `json:"action,omitempty"`
 	Shadow  bool   `json:"shadow,omitempty"`
-	// Plan is what names the plan of the request, if the rule has numbers by plan. Unknown means that the policy does not have that plan.
+	// Plan is what names the plan of the request, if the rule has numbers by plan. Unknown means that the policy does
+	// not have that plan.
 	Plan   *ExplainedPart   `json:"plan,omitempty"`
 	Key    []ExplainedPart  `json:"key,omitempty"`
 	Limits []ExplainedLimit `json:"limits,omitempty"`

@@ -36,8 +36,8 @@ type Options struct {
 	Metrics *telemetry.Metrics
 }
 
-// Decisions count and log the verdicts of all edges. Make them with Open. All methods are safe for concurrent use, except At and
-// Close.
+// Decisions count and log the verdicts of all edges. Make them with Open. All methods are safe for concurrent use,
+// except At and Close.
 type Decisions struct {
 	metrics     *telemetry.Metrics
 	logger      *slog.Logger
@@ -93,8 +93,8 @@ func Open(o Options) (*Decisions, error) {
 	return d, nil
 }
 
-// At returns the function that counts and logs the final verdict about a request at an edge. The request is nil at an edge that has
-// no HTTP request.
+// At returns the function that counts and logs the final verdict about a request at an edge. The request is nil at an
+// edge that has no HTTP request.
 func (d *Decisions) At(edge telemetry.Edge) func(r *http.Request, v *policy.Verdict, took time.Duration) {
 	d.metrics.Measure(edge)
 	return func(r *http.Request, v *policy.Verdict, took time.Duration) {
@@ -146,8 +146,9 @@ func (d *Decisions) HistoryOf(rule, span string) *wire.History {
 	return h
 }
 
-// DeniedKeys returns the keys of a rule that were denied lately, or that only its candidate would have denied: up to most of both, and
-// whether there are more, in the form of the API. The latest denial comes first. The policy is the one in force.
+// DeniedKeys returns the keys of a rule that were denied lately, or that only its candidate would have denied: up to
+// most of both, and whether there are more, in the form of the API. The latest denial comes first. The policy is the
+// one in force.
 func (d *Decisions) DeniedKeys(p *policy.Policy, rule string, most int) ([]wire.DeniedKey, bool) {
 	keys, more := d.denied.Latest(rule, most)
 	newly, moreNewly := d.denied.Newly.Latest(rule, most)
@@ -156,22 +157,24 @@ func (d *Decisions) DeniedKeys(p *policy.Policy, rule string, most int) ([]wire.
 	return listed[:min(most, len(listed))], more || moreNewly || len(listed) > most
 }
 
-// MostDenied returns the keys of a rule that are denied most, up to most of them, and whether there are more. After them come the keys that
-// only its candidate would have denied, up to newly of them.
+// MostDenied returns the keys of a rule that are denied most, up to most of them, and whether there are more. After
+// them come the keys that only its candidate would have denied, up to newly of them.
 func (d *Decisions) MostDenied(p *policy.Policy, rule string, most, newly int) ([]wire.DeniedKey, bool) {
 	keys, more := d.denied.Most(rule, most)
 	tried, _ := d.denied.Newly.Most(rule, newly)
 	return deniedKeys(append(keys, tried...), p), more
 }
 
-// Summary has the keys of a rule with the most denials, with the most requests that only its candidate would have denied, or with the most
-// requests of the sample of allowed ones; and for each rule the most that another key may have.
+// Summary has the keys of a rule with the most denials, with the most requests that only its candidate would have
+// denied, or with the most requests of the sample of allowed ones; and for each rule the most that another key may
+// have.
 type Summary struct {
 	Keys   []wire.DeniedKey
 	Missed map[string]uint64
 }
 
-// Summarize returns up to most keys of a rule that were denied most, that only its candidate would have denied, and that were allowed most.
+// Summarize returns up to most keys of a rule that were denied most, that only its candidate would have denied, and
+// that were allowed most.
 func (d *Decisions) Summarize(p *policy.Policy, rule string, most int) (denied, newly, allowed Summary) {
 	summarize := func(keys []live.DeniedKey, missed map[string]uint64) Summary {
 		return Summary{deniedKeys(keys, p), missed}
@@ -179,8 +182,8 @@ func (d *Decisions) Summarize(p *policy.Policy, rule string, most int) (denied, 
 	return summarize(d.denied.Summary(rule, most)), summarize(d.denied.Newly.Summary(rule, most)), summarize(d.allowed.Summary(rule, most))
 }
 
-// HeavyKeys estimates the requests of keys of the sample, and returns up to most of them, the heaviest first. Keys that are in the sample
-// too rarely for an estimate are left out.
+// HeavyKeys estimates the requests of keys of the sample, and returns up to most of them, the heaviest first. Keys that
+// are in the sample too rarely for an estimate are left out.
 func HeavyKeys(keys []wire.DeniedKey, most int) []wire.HeavyKey {
 	heavy := []wire.HeavyKey{}
 	for i := range keys {
@@ -197,7 +200,8 @@ func HeavyKeys(keys []wire.DeniedKey, most int) []wire.HeavyKey {
 // Sampled is how many allowed requests the sample has one of.
 const Sampled = live.Sampled
 
-// deniedKeys returns keys as the API has them. What a candidate would have denied is left out if it is not in force any more.
+// deniedKeys returns keys as the API has them. What a candidate would have denied is left out if it is not in force any
+// more.
 func deniedKeys(keys []live.DeniedKey, p *policy.Policy) []wire.DeniedKey {
 	listed, now := []wire.DeniedKey{}, time.Now()
 	for i := range keys {

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Files are the files of certificates and tokens in use, which are read again when they change. The zero Files are ready to use.
-// All methods are safe for concurrent use.
+// Files are the files of certificates and tokens in use, which are read again when they change. The zero Files are
+// ready to use. All methods are safe for concurrent use.
 type Files struct {
 	mu  sync.Mutex
 	all []*content
@@ -26,8 +26,8 @@ type content struct {
 	failed bool              // whether the current files are refused
 }
 
-// Read reads something from files for the first time, and again when Refresh finds that they have changed. Empty names are left
-// out.
+// Read reads something from files for the first time, and again when Refresh finds that they have changed. Empty names
+// are left out.
 func (f *Files) Read(what string, files []string, read func() error) error {
 	files = slices.DeleteFunc(files, func(name string) bool { return name == "" })
 	sum := hashFiles(files) // before they are read, so that a change meanwhile is noticed later
@@ -51,8 +51,8 @@ func (f *Files) Names() []string {
 	return names
 }
 
-// Refresh reads files again if they have changed. What cannot be read stays as it was. The function changed is called for each
-// change, with the error if it is refused.
+// Refresh reads files again if they have changed. What cannot be read stays as it was. The function changed is called
+// for each change, with the error if it is refused.
 func (f *Files) Refresh(changed func(what string, err error)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -33,8 +33,8 @@ type Options struct {
 	Failed func(error)
 }
 
-// Store is the store of a server: in this process, where its states can be saved, or in Redis, with its local fallback. Make it
-// with Open, and Start it once.
+// Store is the store of a server: in this process, where its states can be saved, or in Redis, with its local fallback.
+// Make it with Open, and Start it once.
 type Store struct {
 	// Decides is the store for edges. It may have optional interfaces, such as sluice.Banner.
 	Decides sluice.Store
@@ -94,8 +94,8 @@ func (s *Store) publish(prefix, what string, m *telemetry.Metrics) {
 // InRedis reports whether other servers can share the store.
 func (s *Store) InRedis() bool { return s.remote != nil }
 
-// Peers returns the other servers of the store; nil for a store in this process. The argument self is this server, which answers
-// their questions.
+// Peers returns the other servers of the store; nil for a store in this process. The argument self is this server,
+// which answers their questions.
 func (s *Store) Peers(self peers.Server, answer func(ctx context.Context, question string) []byte, logger *slog.Logger) *peers.Peers {
 	if s.remote == nil {
 		return nil
@@ -130,8 +130,8 @@ func (s *Store) SetShare(f *remote.Settings) error {
 	return s.remote.SetShare(f.Local.Share)
 }
 
-// Share returns this process's part of each limit, by the settings of a store in Redis. Each of several processes gets only its
-// part of the demand.
+// Share returns this process's part of each limit, by the settings of a store in Redis. Each of several processes gets
+// only its part of the demand.
 func Share(f *remote.Settings) sluice.Share {
 	if f != nil && f.Local.Share.Parts > 0 {
 		return sluice.Share(f.Local.Share)

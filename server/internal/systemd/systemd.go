@@ -50,8 +50,8 @@ func (m *Manager) notify(state string) {
 	}
 }
 
-// Watch reports twice in WatchdogSec= that the server is alive, until the context ends. The function alive returns as long as it
-// is; what it returns does not matter, because a restart mends no store.
+// Watch reports twice in WatchdogSec= that the server is alive, until the context ends. The function alive returns as
+// long as it is; what it returns does not matter, because a restart mends no store.
 func (m *Manager) Watch(ctx context.Context, alive func()) {
 	every, err := daemon.SdWatchdogEnabled(false)
 	if m == nil || err != nil || every == 0 {

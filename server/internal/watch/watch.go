@@ -27,12 +27,12 @@ type Options struct {
 	Others func() []string
 	// Most bounds the bytes that are read of each file. Required.
 	Most int64
-	// Quiet is how long no event may come before the file is read, and how long its content must then stay the same before a
-	// change is reported: a program may still be writing it. The file is read at the latest ten times Quiet after the first
-	// event. Default: 500 ms.
+	// Quiet is how long no event may come before the file is read, and how long its content must then stay the same
+	// before a change is reported: a program may still be writing it. The file is read at the latest ten times Quiet
+	// after the first event. Default: 500 ms.
 	Quiet time.Duration
-	// Since reports a change once, whether there is one or not: the files may have changed since they were read, before New.
-	// Default: false.
+	// Since reports a change once, whether there is one or not: the files may have changed since they were read, before
+	// New. Default: false.
 	Since bool
 	// Poll is how often the file is read without an event. Not all file systems send events, and
 	// not all links on the way to a file cause events. Default: 10 s.

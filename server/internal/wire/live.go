@@ -2,7 +2,8 @@ package wire
 
 // Live is what a server does now, for operators.
 type Live struct {
-	// AtMS is when this was true, and StartedMS when the server started, in milliseconds of Unix time by the server's clock.
+	// AtMS is when this was true, and StartedMS when the server started, in milliseconds of Unix time by the server's
+	// clock.
 	AtMS      int64  `json:"at_ms"`
 	StartedMS int64  `json:"started_ms"`
 	Version   string `json:"version"`
@@ -20,7 +21,8 @@ type Live struct {
 	// Keys are the keys that were denied most, without their values. They are of the rule that the caller named, or of all.
 	Keys     []DeniedKey `json:"keys"`
 	MoreKeys bool        `json:"more_keys,omitempty"`
-	// Heavy are the keys with the most allowed requests, without their values, by a random sample of one request in Sampled.
+	// Heavy are the keys with the most allowed requests, without their values, by a random sample of one request in
+	// Sampled.
 	Heavy   []HeavyKey `json:"heavy"`
 	Sampled int        `json:"sampled"`
 	// Bans are the first bans in force, without the values of their keys.
@@ -32,8 +34,8 @@ type Live struct {
 	Hybrid      []HybridLimit `json:"hybrid"`
 	// Reloads are the last configurations that were loaded, the latest first.
 	Reloads []Reload `json:"reloads"`
-	// Counted names the servers whose numbers are added, if the caller wanted all; left out for this one only. When it changes, the
-	// numbers of Totals begin at other values.
+	// Counted names the servers whose numbers are added, if the caller wanted all; left out for this one only. When it
+	// changes, the numbers of Totals begin at other values.
 	Counted string `json:"counted,omitempty"`
 	// Servers are the servers that share the store in Redis, this one first; left out without Redis.
 	Servers []Server `json:"servers,omitempty"`
@@ -80,8 +82,8 @@ type LiveRule struct {
 	Units uint64 `json:"units"`
 	// Pressure is the demand divided by what the rule allows.
 	Pressure float64 `json:"pressure"`
-	// Compared counts keys of the rule that its candidate decided about too, among the keys with the most denials, up to 200 of each server.
-	// Freed counts the keys among them that it would never have denied.
+	// Compared counts keys of the rule that its candidate decided about too, among the keys with the most denials, up
+	// to 200 of each server. Freed counts the keys among them that it would never have denied.
 	Compared int `json:"compared,omitempty"`
 	Freed    int `json:"freed,omitempty"`
 }
@@ -90,7 +92,8 @@ type LiveRule struct {
 type HeavyKey struct {
 	Rule   string `json:"rule"`
 	Digest string `json:"digest"`
-	// Requests is estimated from the sample, for this half hour and the one before. In 19 of 20 cases it is not off by more than Within.
+	// Requests is estimated from the sample, for this half hour and the one before. In 19 of 20 cases it is not off by
+	// more than Within.
 	Requests uint64 `json:"requests"`
 	Within   uint64 `json:"within"`
 	FirstMS  int64  `json:"first_ms"`
@@ -141,7 +144,8 @@ type RuleInWords struct {
 	State string `json:"state"`
 	// Bans means that keys of the rule can be banned.
 	Bans bool `json:"bans,omitempty"`
-	// Numbers are the names of the numbers that an override of a key can give to each limit: rate, or max of a limit of concurrency.
+	// Numbers are the names of the numbers that an override of a key can give to each limit: rate, or max of a limit of
+	// concurrency.
 	Numbers []string    `json:"numbers"`
 	Words   [][2]string `json:"words"`
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// KeptOverride is what a key of a rule has in place of the rule's numbers, as the store keeps it for the decision API. Its terms are
-// JSON.
+// KeptOverride is what a key of a rule has in place of the rule's numbers, as the store keeps it for the decision API.
+// Its terms are JSON.
 type KeptOverride struct {
 	// Rule and Key say whose override it is.
 	Rule string

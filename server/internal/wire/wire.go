@@ -43,8 +43,8 @@ type Keys struct {
 	More bool `json:"more,omitempty"`
 	// Degraded means that the store did not answer, so that fallbacks decided what is left of some keys.
 	Degraded bool `json:"degraded,omitempty"`
-	// Servers are the other servers of the store whose keys are in the list, and Missing names the servers that give no answer now: the list
-	// may have keys of an earlier answer.
+	// Servers are the other servers of the store whose keys are in the list, and Missing names the servers that give no
+	// answer now: the list may have keys of an earlier answer.
 	Servers int      `json:"servers,omitempty"`
 	Missing []string `json:"missing,omitempty"`
 }
@@ -57,13 +57,14 @@ type DeniedKey struct {
 	Key []string `json:"key,omitzero"`
 	// Digest is the fingerprint of the key, as in the log.
 	Digest string `json:"digest"`
-	// Limit, Role, Reason and Plan describe the last denial. Role is candidate if only the candidate of the rule would have denied these
-	// requests. Plan is the plan that the request named, if its numbers counted.
+	// Limit, Role, Reason and Plan describe the last denial. Role is candidate if only the candidate of the rule would
+	// have denied these requests. Plan is the plan that the request named, if its numbers counted.
 	Limit  string `json:"limit"`
 	Role   string `json:"role"`
 	Reason string `json:"reason"`
 	Plan   string `json:"plan,omitempty"`
-	// Denials counts the denials by these servers in this half hour and the one before. The number may be too high by Error.
+	// Denials counts the denials by these servers in this half hour and the one before. The number may be too high by
+	// Error.
 	Denials uint64 `json:"denials"`
 	Error   uint64 `json:"error,omitempty"`
 	// Candidate compares the rule's candidate with the rule; left out without one.
@@ -77,11 +78,11 @@ type DeniedKey struct {
 
 // Trial counts what the candidate of a rule decided about the requests of a denied key.
 type Trial struct {
-	// Compared counts the denials that the candidate decided about too. Denials by a ban, and by the numbers of a plan or an override, are
-	// left out.
+	// Compared counts the denials that the candidate decided about too. Denials by a ban, and by the numbers of a plan
+	// or an override, are left out.
 	Compared uint64 `json:"compared"`
-	// WouldDeny counts the requests that the candidate would have denied: these, or requests that the rule allowed. Zero means that
-	// the candidate would free the key.
+	// WouldDeny counts the requests that the candidate would have denied: these, or requests that the rule allowed.
+	// Zero means that the candidate would free the key.
 	WouldDeny uint64 `json:"would_deny"`
 }
 
@@ -187,7 +188,8 @@ type Problem struct {
 	Field string `json:"field,omitempty"`
 	// Remedy is what to do about it.
 	Remedy string `json:"remedy,omitempty"`
-	// Unknown means that the call may have changed something. If it is repeated with its Idempotency-Key, this problem is the answer.
+	// Unknown means that the call may have changed something. If it is repeated with its Idempotency-Key, this problem
+	// is the answer.
 	Unknown bool `json:"-"`
 }
 
@@ -229,15 +231,15 @@ type Overrides struct {
 	Next      string     `json:"next,omitempty"`
 }
 
-// OverriddenRules are the rules that have overrides by call. Kept is where overrides are kept: redis, file, or memory if they end with
-// the server.
+// OverriddenRules are the rules that have overrides by call. Kept is where overrides are kept: redis, file, or memory
+// if they end with the server.
 type OverriddenRules struct {
 	Rules []string `json:"rules"`
 	Kept  string   `json:"kept"`
 }
 
-// OverrideChanged is the answer to a change of an override. Existed says whether the key had one before, and Warning what the override
-// probably does against the operator's wish.
+// OverrideChanged is the answer to a change of an override. Existed says whether the key had one before, and Warning
+// what the override probably does against the operator's wish.
 type OverrideChanged struct {
 	Rule    string    `json:"rule"`
 	Key     []string  `json:"key"`

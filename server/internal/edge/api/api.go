@@ -38,8 +38,9 @@ type Options struct {
 	Headers *httplimit.Headers
 	// Pressure returns the pressure on a rule. It must be safe for concurrent use. Required.
 	Pressure func(rule string) float64
-	// DeniedKeys returns up to most keys of a rule that the servers of the store denied lately, and whether there are more. Now is left
-	// out, unless another server has it. The latest denial comes first. An empty rule means all rules. Required.
+	// DeniedKeys returns up to most keys of a rule that the servers of the store denied lately, and whether there are
+	// more. Now is left out, unless another server has it. The latest denial comes first. An empty rule means all
+	// rules. Required.
 	DeniedKeys func(ctx context.Context, rule string, most int) wire.Keys
 	// Hybrid returns the hybrid limits of a rule, up to most of their keys, and whether there are more keys. The
 	// keys with the most granted units come first. An empty rule means all rules. Default: there are no hybrid limits.
@@ -53,9 +54,9 @@ type Options struct {
 	OnChange func(r *http.Request, c Change)
 	// AnswerFailed is called with the reason why the answer of a rule cannot be sent. Optional.
 	AnswerFailed func(error)
-	// Authorize returns an error for a request that may not make calls for operators: a ScopeError if its token lacks the scope. These calls
-	// reset and list keys, read the pressure on rules and the state of hybrid limits, and list, make and end bans and overrides. Default: no
-	// request may.
+	// Authorize returns an error for a request that may not make calls for operators: a ScopeError if its token lacks
+	// the scope. These calls reset and list keys, read the pressure on rules and the state of hybrid limits, and list,
+	// make and end bans and overrides. Default: no request may.
 	Authorize func(r *http.Request) error
 	// Reveals reports whether an authorized request may see the values of listed keys. Default: each may.
 	Reveals func(r *http.Request) bool
@@ -190,8 +191,8 @@ func (a *API) operations() map[string][]route {
 	}
 }
 
-// Operations are the handlers of the calls for operators, by their patterns, and of the calls that only look. They do not check
-// authorization: use them on a listener that does.
+// Operations are the handlers of the calls for operators, by their patterns, and of the calls that only look. They do
+// not check authorization: use them on a listener that does.
 func (a *API) Operations() map[string]http.Handler {
 	all := map[string]http.Handler{}
 	for path, calls := range a.operations() {

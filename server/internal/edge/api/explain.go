@@ -6,9 +6,9 @@ import (
 	"github.com/sluicehq/sluice/server/internal/describe"
 )
 
-// Explain is the call POST /v1/explain without authorization. The caller must authorize requests. It answers which rules of the
-// policy in force the described request matches, and why it does not match the others. Nothing is counted. Remote means that the
-// store is on another machine.
+// Explain is the call POST /v1/explain without authorization. The caller must authorize requests. It answers which
+// rules of the policy in force the described request matches, and why it does not match the others. Nothing is counted.
+// Remote means that the store is on another machine.
 func (a *API) Explain(remote bool) http.Handler {
 	return a.handler([]route{{method: http.MethodPost, serve: func(w http.ResponseWriter, r *http.Request) *problem {
 		var q request

@@ -15,8 +15,8 @@ import (
 )
 
 // A caller that got no answer does not know whether it was charged. With the header Idempotency-Key
-// (draft-ietf-httpapi-idempotency-key-header) it may repeat the call: the same call with the same key gets the first answer,
-// and nothing is charged twice.
+// (draft-ietf-httpapi-idempotency-key-header) it may repeat the call: the same call with the same key gets the first
+// answer, and nothing is charged twice.
 
 // idempotencyHeader is the header in the form of net/http.
 const idempotencyHeader = "Idempotency-Key"
@@ -64,8 +64,8 @@ func newReplays() *replays {
 	}
 }
 
-// begin finds the call of a key, or begins it. A request that begins a call must end it. Without a result there is no room for the
-// caller.
+// begin finds the call of a key, or begins it. A request that begins a call must end it. Without a result there is no
+// room for the caller.
 func (s *replays) begin(caller string, key, body digest) (r *replay, begun bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,8 +204,8 @@ func replayKey(r *http.Request, key string) digest {
 	return digest(h.Sum(nil))
 }
 
-// certificate returns the name in the certificate that a caller has proved, empty without one. It stays when the certificate is
-// renewed.
+// certificate returns the name in the certificate that a caller has proved, empty without one. It stays when the
+// certificate is renewed.
 func certificate(r *http.Request) string {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 		return ""
@@ -213,8 +213,9 @@ func certificate(r *http.Request) string {
 	return r.TLS.PeerCertificates[0].Subject.String()
 }
 
-// callerOf returns the caller that takes room for answers and reservations: the name of its certificate, or its address. A token is not a caller,
-// because everybody may send one to an open listener, and many programs share one. The address of IPv6 is its network of 64 bits.
+// callerOf returns the caller that takes room for answers and reservations: the name of its certificate, or its
+// address. A token is not a caller, because everybody may send one to an open listener, and many programs share one.
+// The address of IPv6 is its network of 64 bits.
 func callerOf(r *http.Request) string {
 	if name := certificate(r); name != "" {
 		return name

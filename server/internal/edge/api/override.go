@@ -26,13 +26,13 @@ import (
 type Overrides interface {
 	// Change makes changes, all or none, and returns for each whether there was an override.
 	Change(ctx context.Context, changes []wire.KeptOverride) (found []bool, err error)
-	// Update changes the override of a key to what a function makes of it, which is called again if another server changes it meanwhile;
-	// Removed means none. If the function returns an error, nothing changes.
+	// Update changes the override of a key to what a function makes of it, which is called again if another server
+	// changes it meanwhile; Removed means none. If the function returns an error, nothing changes.
 	Update(ctx context.Context, rule string, k sluice.Key, change func(before wire.KeptOverride) (wire.KeptOverride, error)) error
 	// Get returns the override of a key; Removed if there is none.
 	Get(ctx context.Context, rule string, k sluice.Key) (wire.KeptOverride, error)
-	// List returns up to most overrides of a rule, of which a part of the key begins with a prefix. The first page is after the zero
-	// Key, and later pages after next.
+	// List returns up to most overrides of a rule, of which a part of the key begins with a prefix. The first page is
+	// after the zero Key, and later pages after next.
 	List(ctx context.Context, rule, prefix string, after sluice.Key, most int) (page []wire.KeptOverride, next sluice.Key, more bool, err error)
 	// Rules returns the rules that have overrides.
 	Rules() []string
@@ -218,8 +218,8 @@ func (a *API) isGone(rule string) bool {
 	return a.o.Decider.Policy().Rule(rule) == nil && slices.Contains(a.o.Overrides.Rules(), rule)
 }
 
-// listedKey returns the key of an override, or of units ahead under another name, from the values that a list shows. The rule may be gone, or
-// its keys may have other parts by now: then they are all parts of the key.
+// listedKey returns the key of an override, or of units ahead under another name, from the values that a list shows.
+// The rule may be gone, or its keys may have other parts by now: then they are all parts of the key.
 func (a *API) listedKey(ctx context.Context, rule, name string, values []string) (sluice.Key, error) {
 	k, err := a.o.Decider.Policy().KeyOf(rule, values...)
 	all := sluice.NewKey(values...)
@@ -313,7 +313,8 @@ func printed(text string, most int) string {
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
-// listOverrides answers with the override of a key, a page of the overrides or of the units ahead of a rule, or the rules that have overrides.
+// listOverrides answers with the override of a key, a page of the overrides or of the units ahead of a rule, or the
+// rules that have overrides.
 func (a *API) listOverrides(w http.ResponseWriter, r *http.Request) *problem {
 	values, p := parameters(r, "rule", "key", "prefix", "from", "most", "ahead")
 	if p != nil {

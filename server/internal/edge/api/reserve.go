@@ -50,8 +50,8 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) *problem {
 	return a.open(w, r, status, &q.request, hold, func(*policy.Verdict, *held) (time.Duration, *problem) { return ttl, nil })
 }
 
-// open decides and charges, and opens a token for the charges. The function lifetime returns how long the token lasts; after
-// a problem, the charges are given back.
+// open decides and charges, and opens a token for the charges. The function lifetime returns how long the token lasts;
+// after a problem, the charges are given back.
 func (a *API) open(w http.ResponseWriter, r *http.Request, status int, q *request, hold time.Duration, lifetime func(*policy.Verdict, *held) (time.Duration, *problem)) *problem {
 	// Room for the token is booked before anything is charged, so that every charge has a token.
 	caller := callerOf(r)

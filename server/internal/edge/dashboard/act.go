@@ -12,8 +12,9 @@ import (
 	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
-// body is the body of a call of the page, which names a key by its digest; and then the body of the call of the API that it becomes, and the
-// answer that reveals a key. The numbers are what an operator gives the key, as in /v1/overrides.
+// body is the body of a call of the page, which names a key by its digest; and then the body of the call of the API
+// that it becomes, and the answer that reveals a key. The numbers are what an operator gives the key, as in
+// /v1/overrides.
 type body struct {
 	Rule      string          `json:"rule"`
 	Digest    string          `json:"digest,omitempty"`

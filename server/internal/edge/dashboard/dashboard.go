@@ -16,8 +16,8 @@ import (
 
 // Options configure a Dashboard. All fields are required.
 type Options struct {
-	// Live returns what the server does now, with keys of a rule. An empty rule means all rules. With all, the numbers are of all servers
-	// of the store. It is called once a second for each rule, however many pages are open.
+	// Live returns what the server does now, with keys of a rule. An empty rule means all rules. With all, the numbers
+	// are of all servers of the store. It is called once a second for each rule, however many pages are open.
 	Live func(ctx context.Context, rule string, all bool) *wire.Live
 	// Rules returns the rules in words.
 	Rules func() wire.Rules

@@ -13,11 +13,12 @@ func bearer(claims string) string {
 	return "Bearer " + part([]byte(`{"alg":"none"}`)) + "." + part([]byte(claims)) + ".c2ln"
 }
 
-// ReportedPlans checks that a gateway is believed when it reports a plan, once and in its spelling. Everything else never leads to the
-// numbers of a plan: several values, other spellings and unknown names. It is refused if the file wants that.
+// ReportedPlans checks that a gateway is believed when it reports a plan, once and in its spelling. Everything else
+// never leads to the numbers of a plan: several values, other spellings and unknown names. It is refused if the file
+// wants that.
 //
-// The argument open starts an edge over rules. It returns a function that reports a GET of /t with headers in pairs, and returns the status
-// of a denial, or the header RateLimit-Policy of an answer.
+// The argument open starts an edge over rules. It returns a function that reports a GET of /t with headers in pairs,
+// and returns the status of a denial, or the header RateLimit-Policy of an answer.
 func ReportedPlans(t *testing.T, open func(rules string) (report func(header ...string) string)) {
 	t.Helper()
 	const gold, own, unknown, refused = `"tenants";q=50;`, `"tenants";q=5;`, "unknown", "400"

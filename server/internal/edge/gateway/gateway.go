@@ -26,8 +26,8 @@ type Options struct {
 	Headers *httplimit.Headers
 	// MethodOverride accepts requests with headers that replace their method: see httplimit.Report.
 	MethodOverride bool
-	// OnVerdict is called once for each request, with the final verdict and the time since the decision began, without the wait. It
-	// must not keep or change the verdict. Optional.
+	// OnVerdict is called once for each request, with the final verdict and the time since the decision began, without
+	// the wait. It must not keep or change the verdict. Optional.
 	OnVerdict func(v *policy.Verdict, took time.Duration)
 	// OnError gets the store's errors. Optional.
 	OnError func(error)

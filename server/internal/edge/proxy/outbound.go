@@ -90,9 +90,9 @@ func cleanQuery(query string) string {
 // ownHeaders is how many headers setOutbound adds.
 const ownHeaders = 5
 
-// setOutbound makes the header for the upstream, in an empty one. Services get only our values for headers that identify the
-// client: neither values that clients write, nor spellings that a service might take for the same header. A
-// trusted proxy's value is kept, and the peer added to it.
+// setOutbound makes the header for the upstream, in an empty one. Services get only our values for headers that
+// identify the client: neither values that clients write, nor spellings that a service might take for the same header.
+// A trusted proxy's value is kept, and the peer added to it.
 func (p *Proxy) setOutbound(out http.Header, in *http.Request, host string) {
 	from := peer(in)
 	trusted := p.o.Trusted(from)

@@ -55,8 +55,8 @@ func (a *answer) Outlasts() bool { return a.passage != nil }
 func (a *answer) Interim(status int, header http.Header) error { return a.interim.pass(status, header) }
 
 // appendPlain appends the head of a plain request as http.Request.Write writes outbound's request, except for the order
-// of the headers. No request is built in between, and the header only in an empty one. It returns false for a request that is
-// not plain.
+// of the headers. No request is built in between, and the header only in an empty one. It returns false for a request
+// that is not plain.
 func (p *Proxy) appendPlain(b []byte, header http.Header, in *http.Request) ([]byte, bool) {
 	u := in.URL
 	if in.ContentLength != 0 || in.TransferEncoding != nil || in.Trailer != nil || in.Method == http.MethodConnect ||

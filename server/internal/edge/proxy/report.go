@@ -8,8 +8,8 @@ import (
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
-// Report makes the proxies that are made with o count the requests that got no answer in the metrics, and log some of them. What clients
-// do wrong hides no failure of the upstream.
+// Report makes the proxies that are made with o count the requests that got no answer in the metrics, and log some of
+// them. What clients do wrong hides no failure of the upstream.
 func (o *Options) Report(m *telemetry.Metrics, logger *slog.Logger) {
 	var upstream, client []string
 	for _, f := range Failures {

@@ -14,8 +14,8 @@ import (
 // maxCost bounds costs to the integers that every client reads exactly.
 const maxCost = 1 << 53
 
-// check is SLUICE.CHECK rule key... [PLAN name] [COST n] [PEEK | DEBIT]. The rule defines how many parts its key has, so a part may be any
-// text.
+// check is SLUICE.CHECK rule key... [PLAN name] [COST n] [PEEK | DEBIT]. The rule defines how many parts its key has,
+// so a part may be any text.
 func (c *conn) check(args [][]byte) {
 	rule := c.server.o.Decider.Policy().Rule(string(args[1]))
 	if rule == nil {

@@ -70,8 +70,8 @@ type throttle struct {
 	gone    atomic.Bool
 }
 
-// mostThrottles bounds the numbers that are in use at once, of which a client uses as many as are free. Stores keep a record of each limit as long as a state
-// refers to it.
+// mostThrottles bounds the numbers that are in use at once, of which a client uses as many as are free. Stores keep a
+// record of each limit as long as a state refers to it.
 const mostThrottles = 1 << 14
 
 // throttles are the limits of CL.THROTTLE. A limit is dropped only when no state under its numbers can differ from a

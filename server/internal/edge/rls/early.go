@@ -46,7 +46,8 @@ func (e *early) Err() error {
 	return nil
 }
 
-// Value returns a value of the call's context. Package context uses it to end derived contexts without a goroutine for each.
+// Value returns a value of the call's context. Package context uses it to end derived contexts without a goroutine for
+// each.
 func (e *early) Value(key any) any {
 	e.mu.Lock()
 	defer e.mu.Unlock()

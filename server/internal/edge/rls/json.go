@@ -13,8 +13,9 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// HTTPHandler returns the handler of a listener for HTTP: the call at /json, behind the rules of access of the listener, and at
-// /healthcheck for everybody, because the probes of orchestrators have no token, why the server is not ready.
+// HTTPHandler returns the handler of a listener for HTTP: the call at /json, behind the rules of access of the
+// listener, and at /healthcheck for everybody, because the probes of orchestrators have no token, why the server is not
+// ready.
 func (s *Service) HTTPHandler(protect func(http.Handler) http.Handler, ready func() error) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthcheck", func(w http.ResponseWriter, _ *http.Request) {

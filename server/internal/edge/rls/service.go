@@ -33,8 +33,9 @@ type Options struct {
 	Headers *httplimit.Headers
 	// RequestHeaders returns the headers by which a verdict marks or degrades requests, nil for none. Default: none.
 	RequestHeaders func(v *policy.Verdict) http.Header
-	// Margin is how long before the deadline of a call the store must have decided, so that on_store_error can
-	// answer in time. It is at most a quarter of the time that the call has. Default: 0, which suits a store that does not wait.
+	// Margin is how long before the deadline of a call the store must have decided, so that on_store_error can answer
+	// in time. It is at most a quarter of the time that the call has. Default: 0, which suits a store that does not
+	// wait.
 	Margin time.Duration
 	// MaxMessage bounds the body of a request over HTTP, in bytes. Default: 1 MiB.
 	MaxMessage int64

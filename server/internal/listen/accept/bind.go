@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// bind opens the listener of a name at an address, HOST:PORT. Errors name the settings that choose another one. With shared,
-// other processes of this user may listen there too.
+// bind opens the listener of a name at an address, HOST:PORT. Errors name the settings that choose another one. With
+// shared, other processes of this user may listen there too.
 func bind(name, address string, shared bool) (net.Listener, error) {
 	var config net.ListenConfig
 	if shared {

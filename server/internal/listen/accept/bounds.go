@@ -170,8 +170,8 @@ type boundedUnixConn struct {
 	release func()
 }
 
-// unixPeer is the address of every peer at a Unix socket. A client can bind its end to a name that reads as another address,
-// such as 10.0.0.1:80, so the name is not used.
+// unixPeer is the address of every peer at a Unix socket. A client can bind its end to a name that reads as another
+// address, such as 10.0.0.1:80, so the name is not used.
 var unixPeer = &net.UnixAddr{Name: "@", Net: "unix"}
 
 // RemoteAddr returns the same address for all peers.

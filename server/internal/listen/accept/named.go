@@ -31,9 +31,9 @@ func (p *NamedListener) bind() (net.Listener, error) {
 	return bind(p.Name, p.Address, p.ReusePort)
 }
 
-// Check returns what would keep listeners from opening on this machine: certificates, folders of sockets, addresses of other
-// machines, and addresses at which others would reach a listener that is not for everybody. It opens no port. Without callers,
-// because their tokens are unknown, it does not check the last.
+// Check returns what would keep listeners from opening on this machine: certificates, folders of sockets, addresses of
+// other machines, and addresses at which others would reach a listener that is not for everybody. It opens no port.
+// Without callers, because their tokens are unknown, it does not check the last.
 func Check(listeners []NamedListener, callers *access.Callers) error {
 	var errs []error
 	on := 0
@@ -87,8 +87,8 @@ func (p *NamedListener) checkAddress(callers *access.Callers) error {
 	return nil
 }
 
-// isHere reports why the machine does not let a program listen at the host of an address. It opens no port: a UDP socket that
-// is connected to itself takes packets of nobody else.
+// isHere reports why the machine does not let a program listen at the host of an address. It opens no port: a UDP
+// socket that is connected to itself takes packets of nobody else.
 func isHere(addr *net.TCPAddr) error {
 	if addr.IP == nil || addr.IP.IsUnspecified() {
 		return nil

@@ -69,9 +69,9 @@ func sharePort(raw syscall.RawConn) error {
 	return err
 }
 
-// yieldPort sends new connections to the process that began to listen at a shared address after this one. The kernel keeps the
-// sockets of an address in a list, this one first, and runs a program to choose: the program returns 1, the second. Without a
-// second, the kernel ignores it.
+// yieldPort sends new connections to the process that began to listen at a shared address after this one. The kernel
+// keeps the sockets of an address in a list, this one first, and runs a program to choose: the program returns 1, the
+// second. Without a second, the kernel ignores it.
 func yieldPort(l *net.TCPListener) {
 	raw, err := l.SyscallConn()
 	if err != nil {

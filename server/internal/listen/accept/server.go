@@ -71,8 +71,8 @@ func (s *Server) serve(bounds Bounds) error {
 	return err
 }
 
-// drain accepts no more connections, and returns when all requests or the context have ended. Connections that were made are
-// served; handshakes that have begun may take settle to finish.
+// drain accepts no more connections, and returns when all requests or the context have ended. Connections that were
+// made are served; handshakes that have begun may take settle to finish.
 func (s *Server) drain(ctx context.Context, settle time.Duration) error {
 	s.draining.Store(true)
 	s.Protocol.Drain()

@@ -19,10 +19,11 @@ import (
 
 // Options configure Servers. All fields but Passed are required.
 type Options struct {
-	// MaxConnections bounds the connections of each listener, and PerClient the connections of one client there; 0 for no bound.
+	// MaxConnections bounds the connections of each listener, and PerClient the connections of one client there; 0 for
+	// no bound.
 	MaxConnections, PerClient int
-	// Trusted reports whether an address belongs to a trusted proxy, which connects for many clients; a peer at a Unix socket has
-	// an invalid address.
+	// Trusted reports whether an address belongs to a trusted proxy, which connects for many clients; a peer at a Unix
+	// socket has an invalid address.
 	Trusted func(netip.Addr) bool
 	// HeaderTimeout is how long the header of the PROXY protocol may take.
 	HeaderTimeout time.Duration
@@ -36,8 +37,8 @@ type Options struct {
 	Metrics *telemetry.Metrics
 }
 
-// Servers are the listeners of a program. Make them with Open, and Start them once. After Drain, or without Start, end them with
-// Close.
+// Servers are the listeners of a program. Make them with Open, and Start them once. After Drain, or without Start, end
+// them with Close.
 type Servers struct {
 	o         Options
 	all       []*Server
@@ -48,8 +49,8 @@ type Servers struct {
 	headerless atomic.Uint64 // connections without the header of the PROXY protocol
 }
 
-// Open opens the listeners of the configuration that are on. Each has an endpoint by its name. After an error, Close closes the
-// listeners that are open.
+// Open opens the listeners of the configuration that are on. Each has an endpoint by its name. After an error, Close
+// closes the listeners that are open.
 func Open(o Options, listeners []NamedListener, endpoints map[string]Endpoint) (*Servers, error) {
 	s := &Servers{o: o, headerLog: sampled.New(o.Logger)}
 	if err := checkPassed(o.Passed, listeners); err != nil {
@@ -140,8 +141,8 @@ func (s *Servers) Start() (failed <-chan error, wait func()) {
 	return errs, running.Wait
 }
 
-// Drain accepts no more connections, and returns when all requests or the context have ended. Connections that were made are
-// served; handshakes that have begun may take settle to finish. Endpoints that drain last stay open.
+// Drain accepts no more connections, and returns when all requests or the context have ended. Connections that were
+// made are served; handshakes that have begun may take settle to finish. Endpoints that drain last stay open.
 func (s *Servers) Drain(ctx context.Context, settle time.Duration) error {
 	return s.each(func(x *Server) error {
 		if x.endpoint.Last {

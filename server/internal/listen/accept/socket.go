@@ -21,8 +21,8 @@ type socket struct {
 	file fs.FileInfo // which the listener made
 }
 
-// listenSocket makes a Unix socket whose file has the permissions of mode. It replaces the file of a program that has ended,
-// and no other file.
+// listenSocket makes a Unix socket whose file has the permissions of mode. It replaces the file of a program that has
+// ended, and no other file.
 func listenSocket(path string, mode fs.FileMode) (*socket, error) {
 	if err := clearSocket(path); err != nil {
 		return nil, err
@@ -44,7 +44,8 @@ func listenSocket(path string, mode fs.FileMode) (*socket, error) {
 	return s, nil
 }
 
-// checkSocketFile returns why no socket could be made at a path, even if no other program listens there. It changes nothing.
+// checkSocketFile returns why no socket could be made at a path, even if no other program listens there. It changes
+// nothing.
 func checkSocketFile(path string) error {
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
 		return fmt.Errorf("unix:%s: %w", path, errNoSocket)

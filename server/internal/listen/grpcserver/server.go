@@ -26,8 +26,8 @@ type Options struct {
 	Descriptors protodesc.Resolver
 	// TLS is the certificate, and the authorities of client certificates. Nil for a server without TLS.
 	TLS *tls.Config
-	// Verify reports whether a token is valid, and whether it may decide. Callers send it in the metadata, as authorization: Bearer TOKEN. Health
-	// checks need none. Nil for a server that needs no token.
+	// Verify reports whether a token is valid, and whether it may decide. Callers send it in the metadata, as
+	// authorization: Bearer TOKEN. Health checks need none. Nil for a server that needs no token.
 	Verify func(token string) (known, decides bool)
 	// Ready returns why the server should get no calls, nil if it should. Default: it always should.
 	Ready func() error

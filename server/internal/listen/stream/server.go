@@ -71,7 +71,8 @@ const (
 	lastPause  = time.Second
 )
 
-// Serve accepts connections until the listener is closed. The error is nil then. A server that is closed closes the listener at once.
+// Serve accepts connections until the listener is closed. The error is nil then. A server that is closed closes the
+// listener at once.
 func (s *Server) Serve(ln net.Listener) error {
 	s.mu.Lock()
 	s.listener = ln
@@ -109,7 +110,8 @@ func (s *Server) reportHandshake(c net.Conn) {
 	if !ok || s.handshakeFailed == nil || secure.ConnectionState().HandshakeComplete {
 		return
 	}
-	// This returns the error of the earlier handshake. A handshake that has not begun fails, because the connection is closed.
+	// This returns the error of the earlier handshake. A handshake that has not begun fails, because the connection is
+	// closed.
 	if err := secure.Handshake(); err != nil && !errors.Is(err, net.ErrClosed) {
 		s.handshakeFailed(err)
 	}

@@ -61,7 +61,8 @@ func (s *Protocol) OnHandshakeError(report func(error)) {
 	}
 }
 
-// Multiplex also accepts HTTP/2 without TLS, from clients that begin with it. Connections over TLS agree on it by themselves.
+// Multiplex also accepts HTTP/2 without TLS, from clients that begin with it. Connections over TLS agree on it by
+// themselves.
 func (s *Protocol) Multiplex() {
 	if s.http.TLSConfig != nil {
 		return

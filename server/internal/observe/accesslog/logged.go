@@ -25,8 +25,8 @@ type logged struct {
 	took    time.Duration
 }
 
-// decidedAt returns when a decision was made that ended at a time: when it charged a limit, if it has. Other decisions may have
-// been made since then, because a busy machine interrupts the program.
+// decidedAt returns when a decision was made that ended at a time: when it charged a limit, if it has. Other decisions
+// may have been made since then, because a busy machine interrupts the program.
 func decidedAt(v *policy.Verdict, end time.Time, took time.Duration) time.Time {
 	began := end.Add(-took).UnixMicro() // the stores have microseconds
 	for i := range v.Results {

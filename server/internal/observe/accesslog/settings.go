@@ -8,8 +8,8 @@ import (
 
 // Settings is a log of decisions. A decision never waits for it: if the file is too slow, lines are lost and counted.
 type Settings struct {
-	// File is where each decision becomes a line. It is a path, stdout or stderr. If the file is renamed, the next line begins
-	// a new one. Default: none.
+	// File is where each decision becomes a line. It is a path, stdout or stderr. If the file is renamed, the next line
+	// begins a new one. Default: none.
 	File string `yaml:"file" path:"written"`
 	// Format is the form of a line: an object of JSON, or the combined format of web servers. Default: json.
 	Format string `yaml:"format" oneof:"json combined"`

@@ -19,8 +19,8 @@ import (
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
-// Log records changes. A nil Log records nothing. A call makes no change before its record is written; nothing else waits for
-// the records. Make it with Open, and end it with Close. All methods are safe for concurrent use.
+// Log records changes. A nil Log records nothing. A call makes no change before its record is written; nothing else
+// waits for the records. Make it with Open, and end it with Close. All methods are safe for concurrent use.
 type Log struct {
 	logger *slog.Logger
 	file   *logfile.File
@@ -36,7 +36,8 @@ type Log struct {
 // Record is one line.
 type Record struct {
 	Time time.Time `json:"time"`
-	// Action is ban, unban, reset, grant, ahead, withdraw, reveal, override, unset, call, reload, refresh, start or stop. A call was refused before it was read.
+	// Action is ban, unban, reset, grant, ahead, withdraw, reveal, override, unset, call, reload, refresh, start or
+	// stop. A call was refused before it was read.
 	Action string `json:"action"`
 	// By is how the caller proved its identity, and Claimed the name that it gave without proof.
 	By      string `json:"by,omitempty"`
@@ -57,8 +58,8 @@ type Record struct {
 	Note  string          `json:"note,omitempty"`
 	// Changed are the settings that a reload changed, or what was read again.
 	Changed []string `json:"changed,omitempty"`
-	// Result is begun, done or refused, and Why the reason of a refusal. A call that changes keys has a record before the change,
-	// begun, and one after it.
+	// Result is begun, done or refused, and Why the reason of a refusal. A call that changes keys has a record before
+	// the change, begun, and one after it.
 	Result string `json:"result"`
 	Why    string `json:"why,omitempty"`
 	// NotRecorded counts refused calls before this one that were not recorded, because they were too many.
@@ -295,8 +296,8 @@ func firstLine(err error) string {
 	return line
 }
 
-// Refusals returns a function that records the calls that the rules of access of a listener refuse, nil for a nil Log. Each listener
-// has a bound of its own, so that calls of one do not hide calls of another one.
+// Refusals returns a function that records the calls that the rules of access of a listener refuse, nil for a nil Log.
+// Each listener has a bound of its own, so that calls of one do not hide calls of another one.
 func (l *Log) Refusals() func(q *http.Request, why string) {
 	if l == nil {
 		return nil

@@ -115,8 +115,8 @@ func addHybrid(l *wire.Live, p *Part) {
 	}
 }
 
-// Keys adds the tables of a kind of servers, of this one first. A server that does not list a key may have counted as many denials as it
-// can have missed, so these are in the error.
+// Keys adds the tables of a kind of servers, of this one first. A server that does not list a key may have counted as
+// many denials as it can have missed, so these are in the error.
 func Keys(parts []*Part, kind Kind) []wire.DeniedKey {
 	type merged struct {
 		wire.DeniedKey
@@ -190,8 +190,8 @@ func CountFreed(rules []wire.LiveRule, keys []wire.DeniedKey) {
 	}
 }
 
-// AddHistory adds the steps of another server. Their times count from now, because the clocks of machines differ. A step is added to the step
-// that has its middle, so a request may be in the step beside its own.
+// AddHistory adds the steps of another server. Their times count from now, because the clocks of machines differ. A
+// step is added to the step that has its middle, so a request may be in the step beside its own.
 func AddHistory(h, other *wire.History) {
 	const year = 365 * 24 * 3600 * 1000
 	if ago := other.AtMS - other.EndMS; other.StepMS != h.StepMS || other.Steps < 0 || other.Steps > 1440 || ago < -year || ago > year {

@@ -11,8 +11,9 @@ import (
 // Sampled is how many allowed requests AllowedKeys counts one of.
 const Sampled = 256
 
-// AllowedKeys count the keys with the most allowed requests, for each rule, in a random sample of the requests. No client can predict
-// which request is counted. The denials of its keys are requests of the sample. It is safe for concurrent use.
+// AllowedKeys count the keys with the most allowed requests, for each rule, in a random sample of the requests. No
+// client can predict which request is counted. The denials of its keys are requests of the sample. It is safe for
+// concurrent use.
 type AllowedKeys struct{ *DeniedKeys }
 
 // NewAllowedKeys returns an empty AllowedKeys.
@@ -44,8 +45,8 @@ func repeated(earlier []policy.LimitResult, m *policy.LimitResult) bool {
 	return n > 0 && earlier[n-1].Rule == m.Rule && earlier[n-1].Request.Key == m.Request.Key
 }
 
-// Estimate returns how many requests a key had, by the number of them in the sample and its error, and by how much the estimate may be
-// wrong, in 19 of 20 cases.
+// Estimate returns how many requests a key had, by the number of them in the sample and its error, and by how much the
+// estimate may be wrong, in 19 of 20 cases.
 func Estimate(counted, wrong uint64) (requests, within uint64) {
 	// The number in the sample has a binomial distribution.
 	chance := 2 * math.Sqrt(float64(counted)*(1-1/float64(Sampled)))

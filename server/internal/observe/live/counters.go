@@ -27,9 +27,9 @@ type counter struct {
 	at int // in the heap
 }
 
-// counters count the keys of a rule that are denied most in a window, up to most, by the algorithm Space-Saving of Metwally, Agrawal and
-// El Abbadi (2005). A key without a counter takes the counter of the key with the fewest denials, and its count as the error.
-// So a key with more than one of 512 denials has a counter, and no count is too low.
+// counters count the keys of a rule that are denied most in a window, up to most, by the algorithm Space-Saving of
+// Metwally, Agrawal and El Abbadi (2005). A key without a counter takes the counter of the key with the fewest denials,
+// and its count as the error. So a key with more than one of 512 denials has a counter, and no count is too low.
 type counters struct {
 	most  int
 	byKey map[keyID]*counter

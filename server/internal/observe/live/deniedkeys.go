@@ -25,10 +25,11 @@ const (
 	longestDeniedKey = 256
 )
 
-// DeniedKeys counts the keys that this server denied most, for each rule, in this half hour and the one before. It is safe for
-// concurrent use.
+// DeniedKeys counts the keys that this server denied most, for each rule, in this half hour and the one before. It is
+// safe for concurrent use.
 type DeniedKeys struct {
-	// Newly counts the requests that only a candidate would have denied, by key, in the same way. It is nil in other counts than denials.
+	// Newly counts the requests that only a candidate would have denied, by key, in the same way. It is nil in other
+	// counts than denials.
 	Newly *DeniedKeys
 
 	fingerprint func(sluice.Key) string
@@ -60,9 +61,11 @@ type DeniedKey struct {
 	Limit  string
 	Role   policy.Role
 	Reason sluice.Reason
-	// Plan is the plan that the last denied request named, if its numbers counted. An override that names a plan is not the request's.
+	// Plan is the plan that the last denied request named, if its numbers counted. An override that names a plan is not
+	// the request's.
 	Plan string
-	// Denials counts the denials. It is never too low, and too high by up to Error: the key had these denials, or another key.
+	// Denials counts the denials. It is never too low, and too high by up to Error: the key had these denials, or
+	// another key.
 	Denials, Error uint64
 	// First and Last are the times of the first and of the last denial that were counted.
 	First, Last time.Time
@@ -83,8 +86,8 @@ func newKeys(fingerprint func(sluice.Key) string, most int) *DeniedKeys {
 	return d
 }
 
-// Observe counts the keys that the limits of a verdict denied, or only a candidate. Rules in shadow and advisory rules count too, with their
-// Role.
+// Observe counts the keys that the limits of a verdict denied, or only a candidate. Rules in shadow and advisory rules
+// count too, with their Role.
 func (d *DeniedKeys) Observe(v *policy.Verdict) {
 	if v.Err != nil {
 		return
@@ -198,8 +201,8 @@ func (d *DeniedKeys) Latest(rule string, most int) (keys []DeniedKey, more bool)
 	return d.first(all, most), len(all) > most
 }
 
-// Most returns keys as Latest does, in another order: first the keys that were denied in the last minute, and the most denials
-// first. Only denials that are certain count.
+// Most returns keys as Latest does, in another order: first the keys that were denied in the last minute, and the most
+// denials first. Only denials that are certain count.
 func (d *DeniedKeys) Most(rule string, most int) (keys []DeniedKey, more bool) {
 	recent := d.now().Add(-time.Minute)
 	all := d.list(rule, func(a, b *DeniedKey) int {
@@ -214,8 +217,9 @@ func (d *DeniedKeys) Most(rule string, most int) (keys []DeniedKey, more bool) {
 	return d.first(all, most), len(all) > most
 }
 
-// Summary returns up to most keys of a rule with the most denials, and for each rule the most denials that a key may have which is not
-// among them. So the summaries of several servers can be merged with their errors, as Agarwal et al. (2012) describe.
+// Summary returns up to most keys of a rule with the most denials, and for each rule the most denials that a key may
+// have which is not among them. So the summaries of several servers can be merged with their errors, as Agarwal et al.
+// (2012) describe.
 func (d *DeniedKeys) Summary(rule string, most int) (keys []DeniedKey, missed map[string]uint64) {
 	missed = map[string]uint64{}
 	for name, r := range *d.rules.Load() {
@@ -257,8 +261,8 @@ func (d *DeniedKeys) first(keys []DeniedKey, most int) []DeniedKey {
 	return keys
 }
 
-// all returns the keys of both windows. A key that has a counter in one of them may have as many denials in the other as the
-// least counter there.
+// all returns the keys of both windows. A key that has a counter in one of them may have as many denials in the other
+// as the least counter there.
 func (r *denying) all(now time.Time) []DeniedKey {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,9 +16,9 @@ const (
 	idle = time.Hour
 )
 
-// History keeps the outcomes of rules: an hour by 10 seconds, and a day by minutes. It reads the counters of the metrics from
-// time to time, so that decisions do no work for it. Make it with NewHistory, and call Run. All methods are safe for concurrent
-// use.
+// History keeps the outcomes of rules: an hour by 10 seconds, and a day by minutes. It reads the counters of the
+// metrics from time to time, so that decisions do no work for it. Make it with NewHistory, and call Run. All methods
+// are safe for concurrent use.
 type History struct {
 	read  func(visit func(rule string, t *telemetry.Totals))
 	start time.Time

@@ -31,7 +31,8 @@ var ringTimes = [spans]struct {
 	steps int
 }{Hour: {10 * time.Second, hourSteps}, Day: {time.Minute, daySteps}}
 
-// ring is the history of a rule. Step i of a span, counted from the start of the history, is at i modulo the number of steps.
+// ring is the history of a rule. Step i of a span, counted from the start of the history, is at i modulo the number of
+// steps.
 type ring struct {
 	hour [hourSteps][telemetry.Figures]uint32
 	day  [daySteps][telemetry.Figures]uint32

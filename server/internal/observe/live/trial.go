@@ -9,8 +9,9 @@ import (
 
 // Trial counts what the candidate of a rule decided about the requests of a denied key.
 type Trial struct {
-	// Compared counts the denials by the rule's own numbers that the candidate decided about too. WouldDeny counts the requests that the
-	// candidate would have denied, also if the rule allowed them. If there are none, the candidate frees the key.
+	// Compared counts the denials by the rule's own numbers that the candidate decided about too. WouldDeny counts the
+	// requests that the candidate would have denied, also if the rule allowed them. If there are none, the candidate
+	// frees the key.
 	Compared, WouldDeny uint64
 	// Candidate are the limits that were compared. Numbers of other candidates are forgotten.
 	Candidate []*sluice.Limit
@@ -27,8 +28,9 @@ func (t *Trial) add(later Trial) {
 	}
 }
 
-// trialOf returns what the denial of a number adds to its key. It is zero if the rule has no candidate, or if a plan, an override, a ban or
-// a fallback decided: a change of the rule's numbers changes nothing then. If several limits deny a request, the first one counts.
+// trialOf returns what the denial of a number adds to its key. It is zero if the rule has no candidate, or if a plan,
+// an override, a ban or a fallback decided: a change of the rule's numbers changes nothing then. If several limits deny
+// a request, the first one counts.
 func trialOf(results []policy.LimitResult, at int) (t Trial) {
 	first := &results[at]
 	if len(first.Rule.Candidate) == 0 {

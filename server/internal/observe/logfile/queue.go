@@ -45,8 +45,8 @@ const (
 	retry      = time.Second // after which lines are tried again, if no line comes earlier
 )
 
-// NewQueue returns a queue in front of an output, which gets whole lines, many at once. The function failed is called with each
-// failed attempt to write.
+// NewQueue returns a queue in front of an output, which gets whole lines, many at once. The function failed is called
+// with each failed attempt to write.
 func NewQueue(out io.Writer, failed func(error)) *Queue {
 	q := &Queue{out: out, failed: failed, wake: make(chan struct{}, 1), end: make(chan struct{}), ended: make(chan struct{})}
 	go q.run()

@@ -26,7 +26,8 @@ func (l *httpLog) OnHandshakeError(report func(error)) { l.handshake = report }
 // mostStack bounds the stack of a panic.
 const mostStack = 4 << 10
 
-// HTTP returns a log for package net/http, its servers and its clients, with a bound of its own, so that one listener does not hide what another one logs.
+// HTTP returns a log for package net/http, its servers and its clients, with a bound of its own, so that one listener
+// does not hide what another one logs.
 func HTTP(logger *slog.Logger) *log.Logger {
 	return log.New(&httpLog{logger: logger, sampler: NewSampler(PerSecond)}, "", 0)
 }

@@ -1,4 +1,5 @@
-// Package sampled logs what clients or failures can cause often: the first few lines of each second, and how many were left out.
+// Package sampled logs what clients or failures can cause often: the first few lines of each second, and how many were
+// left out.
 package sampled
 
 import (
@@ -11,8 +12,8 @@ import (
 // PerSecond bounds the lines of a Log each second.
 const PerSecond = 10
 
-// Log logs one kind of event, ten lines a second at most. Each line has the number of lines that were left out before it, as
-// not_logged. It is safe for concurrent use.
+// Log logs one kind of event, ten lines a second at most. Each line has the number of lines that were left out before
+// it, as not_logged. It is safe for concurrent use.
 type Log struct {
 	logger  *slog.Logger
 	sampler *Sampler

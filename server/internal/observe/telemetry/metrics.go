@@ -11,8 +11,8 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// NoRule labels requests that no rule matched, and otherRule requests of rules that SetRules did not get. These are not valid
-// names of rules.
+// NoRule labels requests that no rule matched, and otherRule requests of rules that SetRules did not get. These are not
+// valid names of rules.
 const (
 	NoRule    = "(none)"
 	otherRule = "(other)"

@@ -10,8 +10,8 @@ import (
 // Settings sends a span of each request through the proxy to a collector of OpenTelemetry, with the decision as
 // attributes. Traces of trusted_proxies are continued; other clients begin a new trace.
 type Settings struct {
-	// Endpoint is the URL of a collector that speaks OTLP over HTTP, such as http://127.0.0.1:4318. Its headers and certificates come from
-	// the OTEL_EXPORTER_OTLP_ variables. Default: none.
+	// Endpoint is the URL of a collector that speaks OTLP over HTTP, such as http://127.0.0.1:4318. Its headers and
+	// certificates come from the OTEL_EXPORTER_OTLP_ variables. Default: none.
 	Endpoint string `yaml:"endpoint"`
 	// Sample is the part of the traces that begin here and are sent. Default: 1%.
 	Sample reader.Ratio `yaml:"sample"`

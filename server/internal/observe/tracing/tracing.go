@@ -20,7 +20,8 @@ import (
 
 // Options configure a Tracer.
 type Options struct {
-	// Endpoint is the URL of the collector, such as http://127.0.0.1:4318. Without a path, the path is /v1/traces. Required.
+	// Endpoint is the URL of the collector, such as http://127.0.0.1:4318. Without a path, the path is /v1/traces.
+	// Required.
 	Endpoint string
 	// Sample is the part of the traces begun by this server that it sends, from 0 to 1.
 	Sample float64

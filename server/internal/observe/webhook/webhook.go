@@ -106,7 +106,8 @@ func New(o Options) (*Webhook, error) {
 	return w, nil
 }
 
-// Open returns the webhook of settings, nil without settings. The options have what the settings have not, except the instance.
+// Open returns the webhook of settings, nil without settings. The options have what the settings have not, except the
+// instance.
 func Open(f *Settings, o Options, metrics *telemetry.Metrics) (*Webhook, error) {
 	if f == nil {
 		return nil, nil //nolint:nilnil // a nil Webhook sends nothing

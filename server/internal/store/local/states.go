@@ -18,7 +18,8 @@ import (
 	"github.com/sluicehq/sluice/server/internal/writable"
 )
 
-// States saves the states of a memory store in a file, now and then and at the end. Make it with Open. A nil States saves nothing.
+// States saves the states of a memory store in a file, now and then and at the end. Make it with Open. A nil States
+// saves nothing.
 type States struct {
 	file    *statefile.File
 	saver   *memory.Saver
@@ -54,8 +55,8 @@ func options(m *Settings) memory.Options {
 	return memory.Options{MaxBytes: int64(m.MaxSize), DenyWhenFull: m.WhenFull == "deny"}
 }
 
-// Open makes the memory store of a configuration, with the states of its file if it has one. The States are nil without a file.
-// After an error nothing stays open.
+// Open makes the memory store of a configuration, with the states of its file if it has one. The States are nil without
+// a file. After an error nothing stays open.
 func Open(m *Settings, logger *slog.Logger, metrics *telemetry.Metrics) (*memory.Store, *States, error) {
 	if m.File == "" {
 		store, err := memory.New(options(m))
@@ -75,8 +76,8 @@ func Open(m *Settings, logger *slog.Logger, metrics *telemetry.Metrics) (*memory
 		return nil, nil, fmt.Errorf("store.memory.file: %w", err)
 	}
 	s.saver = store.NewSaver()
-	// The first save makes a whole file. So a folder without rights is an error at the start. A full disk is not: after a crash, a
-	// server that decides without saving is better than none.
+	// The first save makes a whole file. So a folder without rights is an error at the start. A full disk is not: after
+	// a crash, a server that decides without saving is better than none.
 	if err := s.save(true); err != nil && !writable.Full(err) {
 		_, _ = file.Close(), store.Close() // the save has the error
 		return nil, nil, fmt.Errorf("store.memory.file: saving the states: %w", err)

@@ -43,8 +43,8 @@ type Records interface {
 	RecordsOf(ctx context.Context, names []string) ([]redisstore.Record, error)
 }
 
-// Server is how a server describes itself. Anybody who can write to Redis can write the same, so it is for people: no program may connect
-// to an address in it.
+// Server is how a server describes itself. Anybody who can write to Redis can write the same, so it is for people: no
+// program may connect to an address in it.
 type Server struct {
 	// ID is a random name of the process.
 	ID string `json:"id"`
@@ -61,7 +61,8 @@ type Options struct {
 	Servers, Questions, Answers Records
 	// Self is this server; New gives it an ID.
 	Self Server
-	// Answer returns the answer of this server to a question; nil if it has none. It is called once a second while the question is open.
+	// Answer returns the answer of this server to a question; nil if it has none. It is called once a second while the
+	// question is open.
 	Answer func(ctx context.Context, question string) []byte
 	Logger *slog.Logger
 }
@@ -102,8 +103,8 @@ func (p *Peers) Run(ctx context.Context) {
 	}
 }
 
-// beat says that this server lives, or that it stops, and answers the open questions. A call that fails is not repeated before the next
-// beat: the health of the store has the reason.
+// beat says that this server lives, or that it stops, and answers the open questions. A call that fails is not repeated
+// before the next beat: the health of the store has the reason.
 func (p *Peers) beat(ctx context.Context, self redisstore.Record) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -46,9 +46,10 @@ type query struct {
 	more    bool
 }
 
-// Query returns the other servers with their latest answers to a question, and whether there are more than 64 servers. The first call has
-// no answers yet: servers answer within about a second, and go on as long as somebody calls Query every few seconds. After an error of
-// Redis, the servers are as they were at the call before. A caller must not change a text. ErrBusy means that 16 other questions are open.
+// Query returns the other servers with their latest answers to a question, and whether there are more than 64 servers.
+// The first call has no answers yet: servers answer within about a second, and go on as long as somebody calls Query
+// every few seconds. After an error of Redis, the servers are as they were at the call before. A caller must not change
+// a text. ErrBusy means that 16 other questions are open.
 func (p *Peers) Query(ctx context.Context, text string) (servers []Answer, more bool, err error) {
 	q, err := p.queryOf(text, time.Now())
 	if err != nil {
@@ -68,8 +69,8 @@ const (
 	looks = 100 * time.Millisecond
 )
 
-// Wait returns what Query returns when all servers have answered that are not silent, or after a few seconds. It is for questions that are
-// rare, because only the answers of the last few seconds are new.
+// Wait returns what Query returns when all servers have answered that are not silent, or after a few seconds. It is for
+// questions that are rare, because only the answers of the last few seconds are new.
 func (p *Peers) Wait(ctx context.Context, text string) ([]Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, waits)
 	defer cancel()

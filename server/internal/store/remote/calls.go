@@ -12,7 +12,8 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// calls is the store in Redis that the hybrid store calls, and through it the guard. Until the first connection, its calls fail.
+// calls is the store in Redis that the hybrid store calls, and through it the guard. Until the first connection, its
+// calls fail.
 type calls struct {
 	to      atomic.Pointer[redisstore.Store]
 	missing atomic.Pointer[error]

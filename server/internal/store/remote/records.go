@@ -14,8 +14,9 @@ import (
 type records struct {
 	calls *calls
 	space string
-	// patience is the deadline of decisions. They share connections with these calls, and the client of Redis closes a connection
-	// on which a call is late. So each call has at least as much time as a decision, also after its caller has left it.
+	// patience is the deadline of decisions. They share connections with these calls, and the client of Redis closes a
+	// connection on which a call is late. So each call has at least as much time as a decision, also after its caller
+	// has left it.
 	patience time.Duration
 }
 

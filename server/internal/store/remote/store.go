@@ -54,9 +54,9 @@ type Store struct {
 	conn *rueidisstore.Client
 }
 
-// Open makes the store. It waits firstPatience for the first connection. A server that starts
-// while its store is down starts degraded, and keeps trying. A configuration that can never work is
-// an error. The function failed is called with an error that concerns only one key. The store needs SetPolicy before it decides.
+// Open makes the store. It waits firstPatience for the first connection. A server that starts while its store is down
+// starts degraded, and keeps trying. A configuration that can never work is an error. The function failed is called
+// with an error that concerns only one key. The store needs SetPolicy before it decides.
 func Open(ctx context.Context, f *Settings, logger *slog.Logger, metrics *telemetry.Metrics, failed func(error)) (*Store, error) {
 	r, err := prepareRedis(f, logger)
 	if err != nil {

@@ -20,8 +20,8 @@ const (
 	// does not decide is probed.
 	idleInterval = time.Second
 	downInterval = 200 * time.Millisecond
-	// mendPatience is how long a call may take that opens a lost connection again. The deadline of a
-	// decision may be too short for that; if it is longer, it counts: a call that is late ends the decisions of its connection.
+	// mendPatience is how long a call may take that opens a lost connection again. The deadline of a decision may be
+	// too short for that; if it is longer, it counts: a call that is late ends the decisions of its connection.
 	mendPatience = 2 * time.Second
 )
 
