@@ -255,6 +255,26 @@ func TestModelsOfPaths(t *testing.T) {
 	}
 }
 
+// A body by which a service may choose another model has the highest price.
+func TestModelsOfLists(t *testing.T) {
+	t.Parallel()
+	for body, price := range map[string]int64{
+		`{"model":"cheap","max_tokens":100}`:                                                1,
+		`{"model":"cheap","models":["dear"],"max_tokens":100}`:                              100,
+		`{"model":"cheap","fallbacks":[{"cheap":["dear"]}],"max_tokens":100}`:               100,
+		`{"model":"cheap","tools":[{"models":["dear"],"fallbacks":null}],"max_tokens":100}`: 1,
+	} {
+		m := startModels(t, policy.Cost{Model: &policy.ModelCost{Prices: []policy.ModelPrice{
+			{Model: "cheap*", Input: 1e6, Output: 1e6}, {Model: "*", Input: 1e8, Output: 1e8},
+		}}}, nil)
+		status, text := m.raw(t, post(chat, "", body))
+		m.end(t)
+		if got, want := m.used(t), price*(modeltest.InputOf(body)+40); status != 200 || got != want {
+			t.Errorf("%s: status %d and %d units, want %d: %s", body, status, got, want, text)
+		}
+	}
+}
+
 // The body reaches the service byte for byte, however it came, also if the client waits for the answer 100.
 func TestModelBodiesArriveWhole(t *testing.T) {
 	t.Parallel()

@@ -256,7 +256,7 @@ func (k *modelRead) readBody(at string, body []byte) {
 	switch {
 	case err == nil:
 		k.request = request
-		k.model.Name, k.model.Output, k.model.Unread = modelName(request.Model), request.MaxOutput, false
+		k.model.Name, k.model.Output, k.model.Unread = modelName(request.Model), request.MaxOutput, request.Unsure
 	case k.format != modelusage.Unknown || errors.Is(err, modelusage.ErrAmbiguous):
 		problem, remedy, _ := strings.Cut(strings.TrimPrefix(err.Error(), "modelusage: "), "; ")
 		k.err = badBody("is refused: "+problem, remedy)

@@ -14,6 +14,7 @@ type Request struct {
 	Model         string // the model, or the deployment; the path decides if it names one
 	MaxOutput     int64  // the most output tokens of all choices together; -1 if the request does not limit them
 	Stream        bool   // the answer is a stream; the path decides for Gemini
+	Unsure        bool   // services such as OpenRouter and LiteLLM may choose another model than Model, from a list in the body
 	IncludesUsage bool   // stream_options.include_usage is true: a stream of OpenAI's format reports its usage
 }
 
@@ -41,10 +42,10 @@ func ReadRequest(f Format, path string, body []byte) (Request, error) {
 		return Request{MaxOutput: -1}, err
 	}
 	var model string
-	var prompt span
+	var prompt, others, extra span
 	var background bool
 	other, choices, best := int64(-1), int64(1), int64(1)
-	limit, fields := "max_tokens", append(make([]field, 0, 8), field{name: "model", to: &model}, field{name: "stream", to: &r.Stream})
+	limit, fields := "max_tokens", append(make([]field, 0, 16), field{name: "model", to: &model}, field{name: "stream", to: &r.Stream})
 	switch f {
 	case OpenAIChat, OpenAICompletions:
 		fields = append(
@@ -67,10 +68,19 @@ func ReadRequest(f Format, path string, body []byte) (Request, error) {
 	if limit != "" {
 		fields = append(fields, field{name: limit, to: &r.MaxOutput})
 	}
+	if f != AnthropicMessages && f != GeminiGenerate {
+		fields = append(fields, field{name: "extra_body", to: &extra})
+		for _, name := range lists {
+			fields = append(fields, field{name: name, to: &others})
+		}
+	}
 	if err := readFields(body, at, "", fields); err != nil {
 		return Request{MaxOutput: -1}, err
 	}
-	r.Model = cmp.Or(r.Model, model)
+	if err := checkExtra(body, extra); err != nil {
+		return Request{MaxOutput: -1}, err
+	}
+	r.Model, r.Unsure = cmp.Or(r.Model, model), others.end > 0
 	if r.MaxOutput, choices = max(r.MaxOutput, other), max(1, choices, best); r.MaxOutput == 0 && f != OpenAIEmbeddings {
 		r.MaxOutput = -1
 	}
@@ -87,6 +97,29 @@ func ReadRequest(f Format, path string, body []byte) (Request, error) {
 		r.MaxOutput = times(r.MaxOutput, choices)
 	}
 	return r, nil
+}
+
+// lists are the members with other models that services such as OpenRouter and LiteLLM may choose. OpenAI has none of
+// them.
+var lists = [...]string{"models", "fallbacks", "context_window_fallbacks", "content_policy_fallbacks"}
+
+// checkExtra refuses members of extra_body that decide: LiteLLM replaces the members of the body by them.
+func checkExtra(body []byte, extra span) error {
+	if extra.end == 0 || body[extra.start] != '{' {
+		return nil
+	}
+	var replaced span
+	var fields []field
+	for _, name := range append(lists[:], "model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "max_output_tokens", "n", "best_of", "prompt", "background") {
+		fields = append(fields, field{name: name, to: &replaced})
+	}
+	if err := readFields(body, extra.start, "extra_body.", fields); err != nil {
+		return err
+	}
+	if replaced.end > 0 {
+		return fmt.Errorf("%w: member \"extra_body\" has a member that decides; write it at the top", ErrAmbiguous)
+	}
+	return nil
 }
 
 // countPrompts returns how many prompts a request of completions has, at least 1: an array may have several texts, or

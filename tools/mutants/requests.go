@@ -188,6 +188,16 @@ var ofRequests = []mutation{
 		"policy TestModelsReserveTheMostAndSettleTheUsage",
 	},
 	{
+		"a list of other models has the highest price", "httplimit/modelrequest.go",
+		"request.MaxOutput, request.Unsure", "request.MaxOutput, false",
+		"httplimit TestModelsOfLists",
+	},
+	{
+		"a member that replaces another one is refused", "internal/modelusage/request.go",
+		"	if err := checkExtra(body, extra); err != nil {", "	if err := checkExtra(body, extra); err != nil && false {",
+		"internal/modelusage TestReadRequestRefuses",
+	},
+	{
 		"a path with two formats is refused", "httplimit/modelrequest.go",
 		"		case other != f:", "		case false:",
 		"httplimit TestModelRequests",
