@@ -32,7 +32,7 @@ func takePicture(t *testing.T, b *tab) {
 	t.Helper()
 	<-time.After(5 * time.Minute) // the chart needs a past
 	b.run(chromedp.EmulateViewport(1280, 1010))
-	if err := os.WriteFile(*picture, b.shoot("picture.png", false), 0o600); err != nil {
+	if err := os.WriteFile(*picture, of(b, chromedp.CaptureScreenshot()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

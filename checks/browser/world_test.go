@@ -198,7 +198,10 @@ func open(t *testing.T, url string, width, height int64, colors string) *tab {
 	}); err != nil {
 		t.Fatalf("the browser opens no tab: %v", err)
 	}
-	preference := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: colors}}}
+	// An animation would be drawn sixty times a second, without a graphics card.
+	preference := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: colors}, {Name: "prefers-reduced-motion", Value: "reduce"},
+	}}
 	if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, preference); err != nil {
 		t.Fatal(err)
 	}
@@ -258,19 +261,20 @@ func (b *tab) until(what, expression string) {
 	b.t.Fatalf("%s: not within %v; the page shows %.3000q, the console has %q", what, 2*process.Patience, eval[string](b, `document.body.innerText`), b.console())
 }
 
-// shoot makes a picture of the page, in a file of the environment variable PICTURES, or of the test.
-func (b *tab) shoot(name string, whole bool) []byte {
+// shoot makes a picture of the page for a person, if the environment variable PICTURES names a folder.
+func (b *tab) shoot(name string, whole bool) {
 	b.t.Helper()
-	picture := of(b, chromedp.CaptureScreenshot())
+	folder := os.Getenv("PICTURES")
+	if folder == "" {
+		return
+	}
+	take := chromedp.CaptureScreenshot()
 	if whole {
-		picture = of(b, chromedp.FullScreenshot(100))
+		take = chromedp.FullScreenshot(100)
 	}
-	if folder := os.Getenv("PICTURES"); folder != "" {
-		if err := os.WriteFile(filepath.Join(folder, name), picture, 0o600); err != nil {
-			b.t.Fatal(err)
-		}
+	if err := os.WriteFile(filepath.Join(folder, name), of(b, take), 0o600); err != nil {
+		b.t.Fatal(err)
 	}
-	return picture
 }
 
 // metrics returns the numbers of a scrape, by series.

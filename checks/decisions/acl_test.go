@@ -35,7 +35,7 @@ func TestLeastPrivilege(t *testing.T) {
 	overTLS, overSocket := own, adapters.ToSocket(s).As("own")
 	overTLS.Addrs, overTLS.TLS = []string{s.TLSAddr()}, s.TLSConfig()
 	for name, route := range map[string]adapters.Route{"TLS": overTLS, "a Unix socket": overSocket} {
-		if err := walk(t, route, 4000); err != nil {
+		if err := walk(t, route, 2000); err != nil {
 			t.Errorf("over %s: %v", name, err)
 		}
 	}
@@ -62,7 +62,7 @@ func TestLeastPrivilegeIsLeast(t *testing.T) {
 	t.Parallel()
 	s := aclServer(t)
 	words := adapters.DocumentedUser(t, "sluice")
-	if err := walk(t, adapters.SetUser(t, s, "all", words), 4000); err != nil {
+	if err := walk(t, adapters.SetUser(t, s, "all", words), 2000); err != nil {
 		t.Fatalf("with all commands: %v", err)
 	}
 	for i, word := range words {
@@ -73,7 +73,7 @@ func TestLeastPrivilegeIsLeast(t *testing.T) {
 			// A script that is refused between two writes may leave a part of a state.
 			do(t, s, "FLUSHALL")
 			do(t, s, "SCRIPT", "FLUSH") // a server that has the scripts needs no EVAL
-			err := walk(t, adapters.SetUser(t, s, "less", slices.Delete(slices.Clone(words), i, i+1)), 4000)
+			err := walk(t, adapters.SetUser(t, s, "less", slices.Delete(slices.Clone(words), i, i+1)), 2000)
 			var answer *redisstore.ServerError
 			if !errors.As(err, &answer) || !noPermission.MatchString(answer.Text) {
 				t.Errorf("without it: %v", err)

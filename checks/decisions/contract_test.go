@@ -34,7 +34,7 @@ func runContract(t *testing.T, client redisstore.Client, cluster bool, percent i
 func TestRedisKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	runContract(t, adapters.Rueidis.Dial(t, adapters.ToSocket(server)), false, redistest.Times(t, 3))
+	runContract(t, adapters.Rueidis.Dial(t, adapters.ToSocket(server)), false, redistest.Times(t, 1))
 	keys, err := server.KeysWithoutTTL(t.Context())
 	if err != nil || len(keys) > 0 {
 		t.Errorf("keys without a time to live: %v, %v", keys, err)

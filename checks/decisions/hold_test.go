@@ -41,7 +41,10 @@ func TestAbandonedHoldsLeaveNothing(t *testing.T) {
 		}
 	}
 	look := sluice.Request{Limit: day, Key: one, Hold: time.Second, Peek: true}
-	for calls := 0; ; calls++ {
+	pause := time.NewTicker(20 * time.Millisecond)
+	defer pause.Stop()
+	for calls := 0; ; <-pause.C {
+		calls++
 		d, err := store.Decide(ctx, look)
 		if err != nil {
 			t.Fatalf("%d calls: %v", calls, err)
@@ -56,7 +59,7 @@ func TestAbandonedHoldsLeaveNothing(t *testing.T) {
 	if err := store.Reset(ctx, day, one); err != nil {
 		t.Fatal(err)
 	}
-	for {
+	for ; ; <-pause.C {
 		n, err := server.Int(ctx, "DBSIZE")
 		if err != nil {
 			t.Fatal(err)

@@ -583,7 +583,7 @@ func overrides(t *testing.T, times int, client redisstore.Client, cluster bool) 
 // as the oracle, also about charges that were made under other numbers.
 func TestOverridesKeepTheirBounds(t *testing.T) {
 	t.Parallel()
-	overrides(t, 2, nil, false)
+	overrides(t, 1, nil, false)
 }
 
 // Overrides that change at random moments are decided in Redis as in memory.

@@ -32,7 +32,7 @@ func TestBatchesOfWindowsOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	client := adapters.Rueidis.Dial(t, adapters.ToCluster(cluster))
-	for seed := range uint64(redistest.Times(t, 2)) {
+	for seed := range uint64(redistest.Times(t, 1)) {
 		walkBatches(t, client, "batches", seed, true)
 	}
 }
