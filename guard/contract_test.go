@@ -30,7 +30,7 @@ func runContract(t *testing.T, part storetest.Option) {
 					t.Fatal(err)
 				}
 				return s
-			}, storetest.Attempts(300), storetest.Percent(20), storetest.Holds(), part)
+			}, storetest.Attempts(300), storetest.Percent(10), storetest.Holds(), part)
 		})
 	}
 }

@@ -249,7 +249,7 @@ func TestScaledLimitsAreKept(t *testing.T) {
 	if made("a", 12) == first || made("b", 10) == first {
 		t.Error("limits of other numbers, or of another name, have the same local version")
 	}
-	for i := range int64(3 * maxScaled) {
+	for i := range int64(2 * maxScaled) {
 		made("flood", i+1)
 		if len(s.cache) > maxScaled {
 			t.Fatalf("%d limits are kept", len(s.cache))

@@ -192,7 +192,7 @@ func TestRulesMatchWhatReachesTheirHandlers(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(8, 13))
 	pick := func(of ...string) string { return of[rnd.IntN(len(of))] }
 	reached, allowed := 0, 0
-	targets := soak.Times(t, 800)
+	targets := soak.Times(t, 400)
 	for range targets {
 		var target strings.Builder
 		for range 1 + rnd.IntN(6) {

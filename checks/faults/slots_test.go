@@ -240,7 +240,7 @@ func TestBatchesOverSlotsCompete(t *testing.T) {
 func compete(t *testing.T, store *redisstore.Store, l *sluice.Limit) {
 	t.Helper()
 	const callers, keys = 8, 6
-	calls := redistest.Times(t, 15)
+	calls := redistest.Times(t, 10)
 	var admitted [keys]atomic.Int64
 	var members atomic.Uint64
 	key := func(i int) sluice.Key { return sluice.StringKey(fmt.Sprint("compete ", i)) }

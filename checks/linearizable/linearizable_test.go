@@ -13,7 +13,7 @@ import (
 )
 
 // histories is how many histories are recorded of each algorithm and kind; SLUICE_SOAK multiplies it.
-const histories = 10
+const histories = 6
 
 // patience is how long a check may take. A longer check fails.
 const patience = 20 * time.Second

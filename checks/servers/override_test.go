@@ -101,7 +101,7 @@ func TestOverridesOnEightServers(t *testing.T) {
 				if got == n {
 					break
 				}
-				<-time.After(time.Millisecond)
+				<-time.After(5 * time.Millisecond)
 				if time.Since(began) > 10*time.Second {
 					t.Fatalf("10 s after a change through server %d, server %d still has %d, want %d", via, i, got, n)
 				}

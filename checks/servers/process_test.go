@@ -72,7 +72,7 @@ func serveIn(tb testing.TB, dir, config string, env ...string) *server {
 // serveProgram is serveIn with another program.
 func serveProgram(tb testing.TB, program, dir, config string, env ...string) *server {
 	tb.Helper()
-	s := &server{tb: tb, client: &http.Client{Timeout: process.Patience, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	s := &server{tb: tb, client: &http.Client{Timeout: process.Patience, Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}}
 	s.config = configure(tb, dir, config)
 	cmd := exec.Command(program, "serve", s.config)
 	cmd.Env = append(process.Environ(), env...)

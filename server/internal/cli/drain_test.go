@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluicehq/sluice/internal/soak"
 )
 
 // program is the built program, running.
@@ -156,7 +158,7 @@ func TestNoRequestIsLostWhenTheServerStops(t *testing.T) {
 	}))
 	defer service.Close()
 	path := build(t)
-	for round := range 2 {
+	for round := range soak.Times(t, 1) {
 		p := launch(t, path, `
 version: 1
 listen: {proxy: '127.0.0.1:0', api: '127.0.0.1:0', admin: '127.0.0.1:0'}

@@ -416,7 +416,7 @@ func TestExpectationsHoldByNumbers(t *testing.T) {
 // Several engines, each for clients of its own, have the report of one engine.
 func TestShardsChangeNothing(t *testing.T) {
 	random := rand.New(rand.NewPCG(27, 9))
-	for round := range soak.Times(t, 8) {
+	for round := range soak.Times(t, 3) {
 		var b strings.Builder
 		at := 1_800_000_000.0
 		for range 2000 {
