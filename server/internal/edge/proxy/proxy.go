@@ -210,7 +210,7 @@ func (p *Proxy) carry(a *answer, out *http.Request) {
 	if out.Body != nil {
 		defer out.Body.Close()
 	}
-	res, conn, err := p.o.Transport.carry(out, &a.interim) //nolint:bodyclose // deliver closes it
+	res, conn, err := p.o.Transport.carry(out, &a.interim)
 	p.deliver(out.Context(), a, out, res, conn, err)
 }
 
