@@ -32,7 +32,7 @@ const (
 func (a *App) dashboard(pages map[string]http.Handler) {
 	e := &a.engine
 	d := dashboard.New(dashboard.Options{
-		Live: a.frame, Rules: a.rulesInWords, History: a.history, Draining: a.ending, Known: a.known,
+		Live: a.frame, Rules: a.rulesInWords, History: a.history, Draining: a.ending, Known: a.known, Operates: a.callers.Reveals,
 		KeyOf: a.keyOf, Reset: pages["/v1/reset"], Unban: pages["/v1/bans"], Override: pages["/v1/overrides"],
 		BeforeReveal: func(r *http.Request, rule, digest string) error {
 			c := audit.Change{Action: "reveal", Rules: []string{rule}, Key: digest, Status: http.StatusOK}

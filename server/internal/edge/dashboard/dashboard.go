@@ -31,6 +31,8 @@ type Options struct {
 	BeforeReveal func(r *http.Request, rule, digest string) error
 	// Reset, Unban and Override are the calls of the API that change a key.
 	Reset, Unban, Override http.Handler
+	// Operates reports whether a request may make the calls that change a key.
+	Operates func(r *http.Request) bool
 	// Draining is closed when streams should end.
 	Draining <-chan struct{}
 }
@@ -40,11 +42,12 @@ type Dashboard struct {
 	o       Options
 	frames  frames
 	streams chan struct{} // one element for each open stream
+	readers chan struct{} // the same, of callers that only read
 }
 
 // New returns a Dashboard.
 func New(o Options) *Dashboard {
-	return &Dashboard{o: o, frames: frames{make: o.Live, of: map[view]*frame{}}, streams: make(chan struct{}, mostStreams)}
+	return &Dashboard{o: o, frames: frames{make: o.Live, of: map[view]*frame{}}, streams: make(chan struct{}, mostStreams), readers: make(chan struct{}, mostReaders)}
 }
 
 // Calls returns the calls with data, by their paths.

@@ -59,6 +59,7 @@ func newMade() *made {
 			return m.failing
 		},
 		Reset: act, Unban: act, Override: act, Draining: m.draining,
+		Operates: func(r *http.Request) bool { return r.Header.Get("Authorization") != "Bearer read" },
 	})
 	return m
 }
@@ -211,12 +212,14 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 	m := newMade()
 	s := httptest.NewServer(m.mux())
 	t.Cleanup(s.Close)
+	token := "operate"
 	open := func() (status int, kind string, lines *bufio.Reader) {
 		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/v1/live", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		q.Header.Set("Accept", "text/event-stream")
+		q.Header.Set("Authorization", "Bearer "+token)
 		answer, err := http.DefaultClient.Do(q)
 		if err != nil {
 			t.Fatal(err)
@@ -241,8 +244,18 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 	if took := time.Since(began); took < each {
 		t.Errorf("three frames came within %v", took)
 	}
-	for range mostStreams - 1 {
+	token = "read"
+	for range mostReaders {
 		open()
+	}
+	if status, _, _ := open(); status != http.StatusServiceUnavailable {
+		t.Errorf("the stream %d of callers that only read begins with %d", mostReaders+1, status)
+	}
+	token = "operate"
+	for range mostStreams - mostReaders - 1 {
+		if status, _, _ := open(); status != http.StatusOK {
+			t.Errorf("beside callers that only read, the stream of an operator begins with %d", status)
+		}
 	}
 	if status, _, _ := open(); status != http.StatusServiceUnavailable {
 		t.Errorf("stream %d begins with %d", mostStreams+1, status)
@@ -253,6 +266,9 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 	}
 	for range mostStreams { // all have ended, so there is room for as many
 		m.streams <- struct{}{}
+	}
+	for range mostReaders {
+		m.readers <- struct{}{}
 	}
 }
 

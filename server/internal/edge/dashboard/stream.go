@@ -16,6 +16,8 @@ import (
 const (
 	// mostStreams bounds the pages that are open at once.
 	mostStreams = 64
+	// mostReaders bounds the pages of callers that may only read, so that operators have some.
+	mostReaders = 48
 	// each is the time between two frames of a stream.
 	each = time.Second
 	// fresh is how long a frame is given to other streams. It is less than each, so that no stream gets a frame twice.
@@ -92,13 +94,19 @@ func (d *Dashboard) live(w http.ResponseWriter, r *http.Request) *wire.Problem {
 		_, _ = fmt.Fprintf(w, "%s\n", text) // the client may be gone
 		return nil
 	}
-	select {
-	case d.streams <- struct{}{}:
-		defer func() { <-d.streams }()
-	default:
-		return &wire.Problem{
-			Status: http.StatusServiceUnavailable, Title: "Too many pages",
-			Detail: fmt.Sprintf("There are %d streams already.", mostStreams), Remedy: "close a page, or get /v1/live without Accept: text/event-stream",
+	rooms := []chan struct{}{d.readers, d.streams}
+	if d.o.Operates(r) {
+		rooms = rooms[1:]
+	}
+	for _, room := range rooms {
+		select {
+		case room <- struct{}{}:
+			defer func() { <-room }()
+		default:
+			return &wire.Problem{
+				Status: http.StatusServiceUnavailable, Title: "Too many pages",
+				Detail: fmt.Sprintf("There are %d streams already.", cap(room)), Remedy: "close a page, or get /v1/live without Accept: text/event-stream",
+			}
 		}
 	}
 	d.stream(w, r, v, text)

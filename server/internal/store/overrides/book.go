@@ -153,6 +153,8 @@ func (b *Book) Update(ctx context.Context, rule string, k sluice.Key, change fun
 	for {
 		kept, err := b.keeper.RecordsOf(ctx, []string{nameOf(rule, k)})
 		switch {
+		case err != nil && lost == nil: // whatever the store says about the outcome, a read changes nothing
+			return errors.New(err.Error())
 		case err != nil:
 			return errors.Join(lost, err)
 		case lost == nil, kept[0].Removed == was.Removed && kept[0].Text == was.Text:

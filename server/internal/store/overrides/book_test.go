@@ -326,6 +326,15 @@ func TestUpdatesAreMadeOnce(t *testing.T) {
 	}
 }
 
+// An outage before a change leaves nothing unknown, so the same call may be repeated.
+func TestUpdatesThatCannotReadChangeNothing(t *testing.T) {
+	b := newBook("redis", policy.NewOverrideTable(), &shared{Records: &failing{fmt.Errorf("silent: %w", sluice.ErrUnknownOutcome)}}, slog.New(slog.DiscardHandler), telemetry.NewMetrics("test"))
+	err := b.Update(t.Context(), "r", sluice.StringKey("a"), func(o Override) (Override, error) { return set("a", "1"), nil })
+	if err == nil || errors.Is(err, sluice.ErrUnknownOutcome) || !strings.Contains(err.Error(), "silent") {
+		t.Errorf("a change whose read fails ends with %v; want the error, with a known outcome", err)
+	}
+}
+
 // failing are records of a store that fails, or that hangs.
 type failing struct{ err error }
 
