@@ -51,14 +51,7 @@ type Options struct {
 	transport http.RoundTripper // for tests
 }
 
-// Stats count messages and attempts.
-type Stats struct {
-	// Delivered and GivenUp count messages; Failed counts attempts.
-	Delivered, GivenUp, Failed uint64
-}
-
-// Webhook measures the pressure on rules, and sends messages. Call Run in a goroutine of its own; Stats is safe
-// for concurrent use.
+// Webhook measures the pressure on rules, and sends messages. Call Run in a goroutine of its own.
 type Webhook struct {
 	o      Options
 	key    []byte
@@ -140,11 +133,6 @@ func (w *Webhook) publish(m *telemetry.Metrics) {
 		})
 	m.Counter("sluice_webhook_failed_attempts_total", "Failed attempts to send a message to the webhook.",
 		func() float64 { return float64(w.failed.Load()) })
-}
-
-// Stats returns the counts of messages and attempts.
-func (w *Webhook) Stats() Stats {
-	return Stats{Delivered: w.delivered.Load(), GivenUp: w.givenUp.Load(), Failed: w.failed.Load()}
 }
 
 // Run measures and sends until ctx ends. It then gives up a message that is being sent. A nil Webhook sends nothing.
