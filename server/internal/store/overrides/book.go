@@ -153,7 +153,7 @@ func (b *Book) Update(ctx context.Context, rule string, k sluice.Key, change fun
 	for {
 		kept, err := b.keeper.RecordsOf(ctx, []string{nameOf(rule, k)})
 		switch {
-		case err != nil && lost == nil: // whatever the store says about the outcome, a read changes nothing
+		case err != nil && lost == nil: // a read changes nothing, whatever the error reports about it
 			return errors.New(err.Error())
 		case err != nil:
 			return errors.Join(lost, err)
