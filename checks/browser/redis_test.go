@@ -85,12 +85,14 @@ func TestThePageOfServersOfARedis(t *testing.T) {
 		t.Errorf("keys are shown before anybody wants to see them: %q", text)
 	}
 	b.shoot("servers.png", true)
-	narrow := open(t, servers[1].URLs["admin"]+"/ui/", 360, 800, dark)
-	narrow.until("the narrow page lists both servers", `document.querySelectorAll("#servers tbody tr").length === 2`)
-	if wide := eval[int](narrow, `document.documentElement.scrollWidth`); wide > 360 {
-		t.Errorf("on a screen of 360 pixels, the page of several servers is %d wide", wide)
-	}
-	narrow.shoot("servers-narrow-dark.png", true)
+	t.Run("narrow", func(t *testing.T) { // the tab is closed afterwards
+		narrow := open(t, servers[1].URLs["admin"]+"/ui/", 360, 800, dark)
+		narrow.until("the narrow page lists both servers", `document.querySelectorAll("#servers tbody tr").length === 2`)
+		if wide := eval[int](narrow, `document.documentElement.scrollWidth`); wide > 360 {
+			t.Errorf("on a screen of 360 pixels, the page of several servers is %d wide", wide)
+		}
+		narrow.shoot("servers-narrow-dark.png", true)
+	})
 
 	// A key of a rule without a ban gets other numbers.
 	const row = `document.querySelector('#keys tr[data-id^="per-user"]')`

@@ -65,24 +65,24 @@ func perform(t tier, modules, flags []string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	perform := func(runs []run) {
-		for _, r := range runs {
-			events := sum.stream(r.name)
-			events.end(r.test(flags, events), r.used)
+	for _, together := range [][][]run{chains, last} {
+		var all sync.WaitGroup
+		for _, chain := range together {
+			all.Go(func() {
+				for _, r := range chain {
+					events := sum.stream(r.name)
+					events.end(r.test(flags, events), r.used)
+				}
+			})
 		}
+		all.Wait()
 	}
-	var all sync.WaitGroup
-	for _, chain := range chains {
-		all.Go(func() { perform(chain) })
-	}
-	all.Wait()
-	perform(last)
 	fmt.Println()
 	return sum.close(slowest), nil
 }
 
 // planned finds the packages of the modules and returns the runs for them, as plan does.
-func planned(modules []string, t tier, picked bool) (chains [][]run, last []run, err error) {
+func planned(modules []string, t tier, picked bool) (chains, last [][]run, err error) {
 	joined, err := workspace()
 	if err != nil {
 		return nil, nil, err

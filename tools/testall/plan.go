@@ -138,7 +138,8 @@ var lone = map[string][]string{
 }
 
 // timed are the tests of all packages that measure shares of limits, compare times, or make thousands of calls a second
-// with a deadline. They run at the end, one package at a time, without the race detector.
+// with a deadline. They run at the end, one package at a time, without the race detector. They wait half of their time. Beside
+// them, the lone tests and the tests on 32 bits take idle processors only: chrt of Linux makes them yield.
 var timed = map[string][]string{
 	"checks/browser":   {"TestSilenceIsShownWithinThreeSeconds"},
 	"checks/faults":    {"TestClusterFailover", "TestHungMaster", "TestSentinelFailover"},
@@ -228,7 +229,8 @@ type run struct {
 	env      []string
 	race     bool
 	flags    []string
-	together int // how many packages may run, or compile, at once; 0: as many as there are processors
+	idle     bool // runs only while the processors have nothing else to do
+	together int  // how many packages may run, or compile, at once; 0: as many as there are processors
 	packages []string
 	kept     string // the folder of programs that keeps the linked test programs; "": they are not kept
 
@@ -251,10 +253,13 @@ const (
 	night tier = "night" // only what the day leaves out
 )
 
+// yields is the program of Linux that runs others while the processors have nothing else to do. It is "" if there is none.
+var yields, _ = exec.LookPath("chrt")
+
 // plan returns the runs for the packages of the workspace: chains that go on at the same time,
-// and the last runs, for which nothing else is running. The runs of a chain share what they
+// and the last chains, which follow them. The runs of a chain share what they
 // compile. If the caller picks tests, each package is in one run.
-func plan(packages []string, t tier, picked bool) (chains [][]run, last []run) {
+func plan(packages []string, t tier, picked bool) (chains, last [][]run) {
 	packages = inOrder(packages)
 	rest := without(packages, harnesses)
 	switch {
@@ -265,33 +270,32 @@ func plan(packages []string, t tier, picked bool) (chains [][]run, last []run) {
 		r := run{name: "quick tests", packages: without(rest, equipped), together: 2 * atOnce(), flags: []string{"-skip", names(lone, timed, nightly, slow), "-parallel", "6"}}
 		return [][]run{used(r)}, nil
 	case t == night:
-		last = []run{
+		runs := []run{
 			{name: "harnesses", packages: within(packages, harnesses)},
 			{name: "nightly tests", packages: in(packages, nightly), flags: []string{"-run", names(nightly)}},
 			{name: "with the race detector", packages: in(packages, crowded), flags: []string{"-skip", names(timed, nightly)}, race: true},
 		}
-		for i := range last {
-			last[i].together = 1
+		for i := range runs {
+			runs[i].together = 1
 		}
-		return nil, used(last...)
+		return nil, [][]run{used(runs...)}
 	}
 	first, second := raced(rest), unraced(rest)
 	first.flags = []string{"-skip", names(lone, timed, nightly)}
 	second.flags = []string{"-skip", names(crowded, timed, nightly)}
-	chain := []run{first}
+	chain := []run{first, {name: "crowded tests", packages: in(packages, crowded), flags: []string{"-run", names(crowded)}, race: true, kept: "race"}}
+	small := []run{{name: "lone tests", packages: in(packages, lone), flags: []string{"-run", names(lone)}, kept: "lone", idle: yields != ""}}
 	if runsNarrow {
-		chain = append(chain, run{
+		small = append(small, run{
 			name: "tests on 32 bits", packages: in(packages, narrow), flags: []string{"-run", names(narrow)},
-			env: []string{"GOARCH=386", "CGO_ENABLED=0"}, kept: "386",
+			env: []string{"GOARCH=386", "CGO_ENABLED=0"}, kept: "386", idle: yields != "",
 		})
 	}
-	chain = append(chain,
-		run{name: "crowded tests", packages: in(packages, crowded), flags: []string{"-run", names(crowded)}, race: true, kept: "race"},
-		run{name: "lone tests", packages: in(packages, lone), flags: []string{"-run", names(lone)}, kept: "lone"})
-	last = []run{
-		{name: "timed tests", packages: in(packages, timed), flags: []string{"-run", names(timed)}, together: 1, kept: "plain"},
+	alone := run{name: "timed tests", packages: in(packages, timed), flags: []string{"-run", names(timed)}, together: 1, kept: "plain"}
+	if yields == "" {
+		return [][]run{used(second), used(append(chain, small...)...)}, [][]run{used(alone)}
 	}
-	return [][]run{used(second), used(chain...)}, used(last...)
+	return [][]run{used(second), used(chain...)}, [][]run{used(alone), used(small...)}
 }
 
 // atOnce is how many packages run at once. Many tests wait for servers and for time, so these are more than the processors.
@@ -416,7 +420,11 @@ func (r *run) test(flags []string, events io.Writer) error {
 		args = append(args, "-o", folder+string(filepath.Separator))
 	}
 	args = slices.Concat(args, r.flags, flags, r.packages)
-	cmd := exec.Command("go", args...)
+	args = append([]string{"go"}, args...)
+	if r.idle {
+		args = append([]string{yields, "--idle", "0"}, args...)
+	}
+	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = r.dir
 	cmd.Env = append(os.Environ(), r.env...)
 	if r.race && os.Getenv("GORACE") == "" {

@@ -44,7 +44,7 @@ func TestPlanFollowsTheTables(t *testing.T) {
 		}
 		got := map[string][]string{}
 		chains, last := plan(tc.packages, tc.tier, tc.picked)
-		for _, chain := range append(chains, last) {
+		for _, chain := range append(chains, last...) {
 			for _, r := range chain {
 				for _, p := range r.packages {
 					got[r.name] = append(got[r.name], room(p))
