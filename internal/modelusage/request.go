@@ -80,6 +80,9 @@ func ReadRequest(f Format, path string, body []byte) (Request, error) {
 	if err := checkExtra(body, extra); err != nil {
 		return Request{MaxOutput: -1}, err
 	}
+	if strings.Contains(model, ",") {
+		return Request{MaxOutput: -1}, fmt.Errorf("%w: member \"model\" has a comma, and LiteLLM calls each model of such a list; name one model", ErrAmbiguous)
+	}
 	r.Model, r.Unsure = cmp.Or(r.Model, model), others.end > 0
 	if r.MaxOutput, choices = max(r.MaxOutput, other), max(1, choices, best); r.MaxOutput == 0 && f != OpenAIEmbeddings {
 		r.MaxOutput = -1

@@ -90,6 +90,7 @@ func TestReadRequestRefuses(t *testing.T) {
 		{OpenAIResponses, `{"max_output_tokens":1,"extra_body":{"max_output_tokens":99}}`, true, `member "extra_body"`},
 		{OpenAIChat, `{"max_tokens":1,"extra_body":{"Max_Tokens":99}}`, true, `write "extra_body.max_tokens"`},
 		{OpenAIChat, `{"models":["a"],"Models":["b"]}`, true, `write "models"`},
+		{OpenAIChat, `{"model":"cheap, dear","max_tokens":1}`, true, `name one model`},
 		{OpenAIResponses, `{"background":true}`, false, `member "background" is true, so its answer comes before its usage is known; give max_output_tokens too`},
 		{OpenAIResponses, `{"background":true,"max_output_tokens":0,"stream":true}`, false, `give max_output_tokens`},
 		{OpenAIResponses, `{"background":1}`, false, `member "background" is 1; write true or false`},
