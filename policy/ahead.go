@@ -215,7 +215,7 @@ func (s *scratch) putAhead(ctx context.Context, store sluice.Store) error {
 			break
 		}
 	}
-	if s.harden(); s.denied() && slices.ContainsFunc(s.softened, func(x softened) bool { return !s.decisions[x.at].Allowed }) {
+	if s.harden(); slices.ContainsFunc(s.softened, func(x softened) bool { return !s.decisions[x.at].Allowed && s.payer(x.at) == nil }) {
 		s.holdDenials()
 		_ = s.decideAgain(ctx, store) // after an error, the denial holds
 		s.payments = s.payments[:0]
@@ -268,16 +268,6 @@ func (s *scratch) decideAgain(ctx context.Context, store sluice.Store) error {
 // paid reports whether the allowances had the units.
 func (s *scratch) paid() bool {
 	return !slices.ContainsFunc(s.payments, func(p payment) bool { return !p.decision.Allowed })
-}
-
-// denied reports whether a limit denies the request, and no allowance pays for it.
-func (s *scratch) denied() bool {
-	for at := range s.requests {
-		if !s.decisions[at].Allowed && !s.requests[at].Shadow && s.payer(at) == nil {
-			return true
-		}
-	}
-	return false
 }
 
 // cover makes allowances pay for what limits deny, and reports whether there are such denials. If another one is among
