@@ -178,12 +178,16 @@ func (s *state) fullIn() string {
 	}
 }
 
-// leftOf returns how many units are left of a limit.
-func leftOf(l *wire.LimitUsage) string {
-	if l.Remaining == nil {
-		return "?"
+// unitsOf returns how many units are left of a limit, and of how many.
+func unitsOf(l *wire.LimitUsage) (left, of string) {
+	left, of = "?", strconv.FormatInt(l.Capacity, 10)
+	switch {
+	case l.Listed != "":
+		return "-", "-" // no number counts
+	case l.Remaining != nil:
+		left = strconv.FormatInt(*l.Remaining, 10)
 	}
-	return strconv.FormatInt(*l.Remaining, 10)
+	return left, of
 }
 
 // millis writes milliseconds, in seconds if there are some.
@@ -210,12 +214,13 @@ func (p *peeked) print(out io.Writer) error {
 	t := newRows(out, "LEFT", "OF", "PASSES IN", "FULL IN", "LIMIT", "STATE")
 	for i := range p.Limits {
 		l := &p.Limits[i]
-		left, of, full, word := leftOf(&l.LimitUsage), strconv.FormatInt(l.Capacity, 10), l.fullIn(), l.word()
-		switch { // without numbers that count
+		left, of := unitsOf(&l.LimitUsage)
+		full, word := l.fullIn(), l.word()
+		switch {
 		case l.Listed != "" && l.From != "":
-			left, of, full, word = "-", "-", "-", "unlimited"
+			full, word = "-", "unlimited"
 		case l.Listed != "":
-			left, of, full, word = "-", "-", "-", "on the "+l.Listed+" list"
+			full, word = "-", "on the "+l.Listed+" list"
 		}
 		if l.From == "call" || l.From == "file" {
 			word += ", under an override"
@@ -427,13 +432,16 @@ func (l *keyList) print(out io.Writer) error {
 		k := &l.Keys.Keys[i]
 		left, of, passes := "-", "-", "-"
 		if k.Now != nil {
-			left, of, passes = leftOf(k.Now), strconv.FormatInt(k.Now.Capacity, 10), retryAfter(k.Now.Allowed, &k.Now.Waits, millis)
+			left, of = unitsOf(k.Now)
+			passes = retryAfter(k.Now.Allowed, &k.Now.Waits, millis)
 		}
 		why := reason(k)
 		if k.Limit != k.Rule {
 			why += " by " + k.Limit
 		}
 		switch {
+		case k.Now != nil && k.Now.Listed == "deny":
+			why += "; now refused by a list or an override"
 		case k.Now != nil && k.Now.From == "call", k.Now != nil && k.Now.From == "file":
 			why += " under an override"
 		case k.Plan != "":

@@ -354,7 +354,10 @@ func (v *topView) keyLines(width int) []topLine {
 			style = red
 		}
 		if k.Now != nil {
-			left, passes = fmt.Sprintf("%s of %d", leftOf(k.Now), k.Now.Capacity), retryAfter(k.Now.Allowed, &k.Now.Waits, millis)
+			if n, of := unitsOf(k.Now); of != "-" {
+				left = n + " of " + of
+			}
+			passes = retryAfter(k.Now.Allowed, &k.Now.Waits, millis)
 		}
 		lines = append(lines, line(style, v.key(k.Rule, k.Digest), printable(k.Rule), denials(k), rate(now), millis(k.FirstMS), reason(k), compared(k), left, passes))
 	}

@@ -69,6 +69,12 @@ func (a *API) LeftNow(ctx context.Context, k *wire.DeniedKey) (left *wire.LimitU
 	if p != nil {
 		return nil
 	}
+	if len(u.Limits) == 0 && !u.Allowed { // no limit decides
+		left = &wire.LimitUsage{Limit: k.Rule, Role: policy.RoleEnforced.String(), Reason: u.Reason}
+		if u.Reason == sluice.ReasonListed.String() {
+			left.Listed = policy.ListDeny.String()
+		}
+	}
 	for i := range u.Limits {
 		if l := &u.Limits[i]; left == nil || tighter(l, left) {
 			left = l

@@ -201,7 +201,7 @@ function renderKeys(f) {
     set(last, ago(k.last_ms));
     set(why.firstElementChild, k.reason.replaceAll("-", " ") + (k.role !== "enforced" ? ` (${k.role})` : "") + (k.limit !== k.rule ? " by " + k.limit : ""));
     set(why.lastElementChild, [n?.from === "call" || n?.from === "file" ? "under an override" : k.plan && "under plan " + k.plan, n?.ahead && "units ahead pay", trial(k)].filter(Boolean).join("; "));
-    set(left, n ? `${n.remaining === undefined ? "?" : number(n.remaining)} of ${number(n.capacity)}` : "–");
+    set(left, n && !n.listed ? `${n.remaining === undefined ? "?" : number(n.remaining)} of ${number(n.capacity)}` : "–");
     set(passes, !n ? "–" : n.allowed ? "now" : n.retry_after_ms === undefined ? "never" : "in " + time(n.retry_after_ms));
     acts.firstElementChild.hidden = n?.reason !== "banned";
     acts.children[1].hidden = n?.reason === "banned";
