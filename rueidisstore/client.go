@@ -132,7 +132,7 @@ func (c *Client) callOnce(ctx context.Context, command rueidis.Completed) (rueid
 	if c.lane.enter(now) {
 		defer c.lane.leave()
 		reply, err := c.send(ctx, command)
-		c.lane.note(now, err)
+		c.lane.note(ctx, now, err)
 		return reply, err
 	}
 	apart := c.lane.apartOf(command.Slot())
@@ -145,7 +145,7 @@ func (c *Client) callOnce(ctx context.Context, command rueidis.Completed) (rueid
 	go func() {
 		defer func() { <-apart }()
 		reply, err := c.send(ctx, command)
-		c.lane.note(now, err)
+		c.lane.note(ctx, now, err)
 		done <- outcome{reply, err}
 	}()
 	select {

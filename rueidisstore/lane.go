@@ -19,6 +19,7 @@ type lane struct {
 	start    time.Time // the times below count from here
 	answered atomic.Int64
 	failed   atomic.Int64
+	gaveUp   atomic.Int64 // when a caller's context ended before its call; 0 for never
 	direct   atomic.Int32 // calls that run in their caller's goroutine
 	// apart holds a value for each call in a goroutine of its own, by the slots of a cluster. A
 	// node that does not answer fills only the channels of its own slots.
@@ -79,11 +80,15 @@ func (l *lane) enter(now time.Duration) bool {
 func (l *lane) leave() { l.direct.Add(-1) }
 
 // note records the outcome of a call that began at a time.
-func (l *lane) note(began time.Duration, err error) {
+func (l *lane) note(ctx context.Context, began time.Duration, err error) {
 	if err == nil || isReply(err) {
 		l.answered.Store(int64(began))
 	} else if !errors.Is(err, context.Canceled) {
-		l.failed.Store(int64(l.now()))
+		now := int64(l.now())
+		l.failed.Store(now)
+		if _, other := ctx.(beside); !other && ctx.Err() != nil {
+			l.gaveUp.Store(now)
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ func TestCallsInDoubtLeaveTheirGoroutine(t *testing.T) {
 	}
 	for i, s := range steps {
 		if s.note {
-			l.note(s.at, s.err)
+			l.note(t.Context(), s.at, s.err)
 		}
 		if got := l.enter(s.at); got != s.want {
 			t.Fatalf("step %d: enter is %v", i, got)
@@ -45,9 +45,9 @@ func TestCallsInDoubtLeaveTheirGoroutine(t *testing.T) {
 	// A failure is noted at its own time, and stays in mind.
 	for _, err := range []error{io.EOF, context.DeadlineExceeded, notSent(io.EOF)} {
 		l := simpleLane()
-		l.note(0, err)
+		l.note(t.Context(), 0, err)
 		failed := l.now()
-		l.note(failed+doubt-ms, nil)
+		l.note(t.Context(), failed+doubt-ms, nil)
 		if l.enter(failed + doubt/2) {
 			t.Fatalf("%v is forgotten too soon", err)
 		}
@@ -66,7 +66,7 @@ func simpleLane() *lane {
 
 func TestLaneOfSeveralServers(t *testing.T) {
 	l := newLane()
-	l.note(0, nil)
+	l.note(t.Context(), 0, nil)
 	if l.enter(1) {
 		t.Fatal("rueidis dials in the background for several servers")
 	}
@@ -74,7 +74,7 @@ func TestLaneOfSeveralServers(t *testing.T) {
 
 func TestLaneIsBounded(t *testing.T) {
 	l := simpleLane()
-	l.note(0, nil)
+	l.note(t.Context(), 0, nil)
 	for i := range maxDirect {
 		if !l.enter(1) {
 			t.Fatalf("no room for direct call %d", i+1)

@@ -43,7 +43,7 @@ func (c *Client) Masters(ctx context.Context) ([]redisstore.Master, error) {
 	if !c.Cluster() {
 		return []redisstore.Master{{}}, nil
 	}
-	reply, err := c.call(ctx, "", c.redis.B().ClusterSlots().Build())
+	reply, err := c.call(beside{ctx}, "", c.redis.B().ClusterSlots().Build())
 	if err != nil {
 		return nil, err
 	}

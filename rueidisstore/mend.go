@@ -12,8 +12,7 @@ import (
 // Rueidis connects within the context of a call. A call with a short deadline, such as a guard's,
 // may never have the time for all the round trips of a new connection. So after a call has failed,
 // the client makes another one in the background that has more time, and changes nothing. It is the
-// only call in progress of its kind, for each group of slots. It is repeated twice. It does not
-// end calls that have more time: rueidis does not know its deadline, and its failures do not count.
+// only call in progress of its kind, for each group of slots. It is repeated twice.
 const (
 	mendTime = 2 * time.Second
 	// mendDial is how long an attempt to connect takes. TCP by itself repeats a lost first packet
@@ -23,13 +22,6 @@ const (
 
 // mending is the key of contexts of such calls.
 type mending struct{}
-
-// undated is a context that ends at a deadline, but hides it. If nothing else uses a connection, rueidis sets the
-// deadline of a call as the connection's, and closes it then, with all calls that came later.
-type undated struct{ context.Context }
-
-// Deadline returns none.
-func (undated) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // mend opens a lost connection to the server of a key in the background.
 func (c *Client) mend(key string, slot uint16) {
@@ -61,11 +53,11 @@ func (c *Client) mend(key string, slot uint16) {
 func (c *Client) reach(ctx context.Context, key string) bool {
 	began := c.lane.now()
 	// The user of least privilege may not send PING.
-	_, err := c.send(undated{ctx}, c.at(key, c.redis.B().Info().Section("server").Build()))
+	_, err := c.send(beside{ctx}, c.at(key, c.redis.B().Info().Section("server").Build()))
 	if failed(err) {
 		return false
 	}
-	c.lane.note(began, err)
+	c.lane.note(ctx, began, err)
 	return true
 }
 

@@ -21,8 +21,9 @@ import (
 //   - On Linux, the system gives up a connection if what it sent is not acknowledged for a
 //     second, which is TCP_USER_TIMEOUT. A busy server does not delay that.
 //   - Everywhere, a connection is closed at the next write if nothing was read for silence
-//     although something was written, and a caller has given up meanwhile. Callers with more
-//     patience keep the connection. This also detects a proxy that acknowledges for a dead server.
+//     although something was written, and a caller has given up meanwhile: its context has ended.
+//     Callers with more patience keep the connection. This also detects a proxy that acknowledges
+//     for a dead server.
 //
 // The next call connects again.
 const (
@@ -32,6 +33,14 @@ const (
 
 // errSilent reports a connection that was closed.
 var errSilent = errors.New("rueidisstore: the server did not answer for 400 ms, and a caller gave up; the connection is closed")
+
+// beside is the context of a call that no decision waits for. Such a call has a short time, and does not end calls that have more:
+// it does not count as given up, and rueidis does not get its deadline. If nothing else uses a connection, rueidis sets the
+// deadline of a call as the connection's, and closes it then, with all calls that came later.
+type beside struct{ context.Context }
+
+// Deadline returns none.
+func (beside) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // watch makes the connections of a client detect silence.
 func (l *lane) watch(o *rueidis.ClientOption) {
@@ -121,7 +130,7 @@ func (c *watched) Write(b []byte) (int, error) {
 	switch {
 	case since == 0:
 		c.since.CompareAndSwap(0, now)
-	case now-since >= int64(silence) && c.lane.failed.Load() > since:
+	case now-since >= int64(silence) && c.lane.gaveUp.Load() > since:
 		_ = c.Close() // errSilent is the error
 		return 0, errSilent
 	}

@@ -21,15 +21,19 @@ func TestRueidisLeavesSilentConnections(t *testing.T) {
 	for name, tt := range map[string]struct {
 		reads   bool          // the server answers the first write
 		gaveUp  bool          // a caller gave up after the first write
+		failed  bool          // a call failed after the first write, and its caller had time left
+		beside  bool          // no decision waited for the call
 		after   time.Duration // until the second write
 		isEnded bool
 	}{
-		"silent, and a caller gave up":               {false, true, silence, true},
-		"silent for less time":                       {false, true, silence - time.Millisecond, false},
-		"silent, and all callers are patient":        {false, false, time.Minute, false},
-		"it has answered":                            {true, true, time.Minute, false},
-		"it has answered, and nobody has given up":   {true, false, time.Minute, false},
-		"silent for long, and a caller has given up": {false, true, time.Hour, true},
+		"silent, and a caller gave up":                     {false, true, false, false, silence, true},
+		"silent, and the call of a patient caller failed":  {false, false, true, false, silence, false},
+		"silent, and a call beside decisions was given up": {false, true, false, true, silence, false},
+		"silent for less time":                             {false, true, false, false, silence - time.Millisecond, false},
+		"silent, and all callers are patient":              {false, false, false, false, time.Minute, false},
+		"it has answered":                                  {true, true, false, false, time.Minute, false},
+		"it has answered, and nobody has given up":         {true, false, false, false, time.Minute, false},
+		"silent for long, and a caller has given up":       {false, true, false, false, time.Hour, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -59,13 +63,20 @@ func TestRueidisLeavesSilentConnections(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if tt.gaveUp {
-					<-time.After(50 * time.Millisecond)
-					l.note(l.now(), context.DeadlineExceeded)
-					<-time.After(tt.after - 50*time.Millisecond)
-				} else {
-					<-time.After(tt.after)
+				const early = 50 * time.Millisecond
+				<-time.After(early)
+				if tt.gaveUp || tt.failed {
+					ctx, cancel := context.WithCancel(t.Context())
+					if tt.gaveUp {
+						cancel()
+					}
+					if tt.beside {
+						ctx = beside{ctx}
+					}
+					l.note(ctx, l.now(), context.DeadlineExceeded)
+					cancel()
 				}
+				<-time.After(tt.after - early)
 				_, err := c.Write([]byte("second\n"))
 				if errors.Is(err, errSilent) != tt.isEnded || !tt.isEnded && err != nil {
 					t.Errorf("the second write: %v", err)

@@ -34,6 +34,11 @@ var ofStores = []mutation{
 		"internal/algo TestConcurrencyBound",
 	},
 	{
+		"a silent connection is kept for callers that have time left", "rueidisstore/lane.go",
+		"!other && ctx.Err() != nil {\n			l.gaveUp", "!other {\n			l.gaveUp",
+		"rueidisstore TestRueidisLeavesSilentConnections",
+	},
+	{
 		"the sliding counter decides as an independent oracle", "internal/algo/counter.go",
 		"	return int64(mulDivUp(prev, uint64(c.Length-into), uint64(c.Length)))",
 		"	q, _ := mulDiv(prev, uint64(c.Length-into), uint64(c.Length))\n	return int64(q)",
