@@ -31,9 +31,6 @@ func TestMemoryOfTheProcess(t *testing.T) {
 		{"with a file", true, 6},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			if !row.file && redistest.Times(t, 3) <= 3 {
-				return // by night: a file only adds to what this row measures
-			}
 			dir := t.TempDir()
 			store := "store: {memory: {max_size: 2GiB}}\n"
 			if row.file {

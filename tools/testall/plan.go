@@ -174,10 +174,12 @@ var nightly = map[string][]string{
 		"TestValkeyBatchOverSlots", "TestValkeyClusterFailover", "TestValkeySentinelFailover",
 	},
 	"checks/servers": {
+		"TestMemoryOfTheProcess",         // TestTheCollectorLeavesRoomForStates of server/internal/cli, TestClientsFillWhatIsDocumented of checks/protocols
 		"TestForeignClientsSeeNoRestart", // TestRestartsBehindASocketLoseNothing, TestServersThatShareAPortLoseNothing
 		"TestVersionsShareAFile",         // TestSavedStatesOfThisVersion of memory
 		"TestVersionsShareRedis",         // TestStatesInRedisKeepTheirBytes of checks/decisions
 	},
+	"checks/linearizable":    {"TestBrokenStores"},              // of the harness; TestEachKeyIsLinearizable and TestBatchesAreLinearizable have its histories of stores that are whole
 	"checks/threats":         {"TestAttacksReachWithoutSluice"}, // of the harness; TestNothingGetsPast has the same attacks
 	"hybrid":                 {"TestSimulationNotices"},         // of the harness; TestSimulationsKeepAllPromises plays the same scenarios
 	"server/internal/config": {"TestManyDescriptors"},           // TestManyRules, TestManyEntries

@@ -324,7 +324,7 @@ func TestReloadChangesWhatStandsInForTheStore(t *testing.T) {
 // there are up to a thousand.
 func TestReloadsUnderLoad(t *testing.T) {
 	const clients = 4
-	reloads := min(soak.Times(t, 40), 1000)
+	reloads := min(soak.Times(t, 20), 1000)
 	// One rule stays, one has other numbers each time, and the others come and go.
 	text := func(i int) string {
 		s := free + "rules:\n" +
