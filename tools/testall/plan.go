@@ -26,6 +26,11 @@ var early = []string{
 	"server/internal/app",
 	"checks/redis",
 	"server/internal/edge/proxy",
+	"checks/threats",
+	"checks/protocols",
+	"checks/schemas",
+	"checks/gateways",
+	"checks/monitoring",
 }
 
 // The race detector makes a test three to fifteen times as slow, and cannot find a race where
