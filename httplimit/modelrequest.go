@@ -41,12 +41,11 @@ type modelBody struct {
 
 // modelRead is what a body says in one format.
 type modelRead struct {
-	of      string // ModelCost.Format
-	most    int64
-	format  modelusage.Format
-	request modelusage.Request
-	model   policy.Model
-	err     error
+	of     string // ModelCost.Format
+	most   int64
+	format modelusage.Format
+	model  policy.Model
+	err    error
 }
 
 // keepBody makes the body of a request one that rules can read ahead. The writer, which may be nil, bounds the time of the
@@ -255,7 +254,6 @@ func (k *modelRead) readBody(at string, body []byte) {
 	request, err := modelusage.ReadRequest(format, at, body)
 	switch {
 	case err == nil:
-		k.request = request
 		k.model.Name, k.model.Output, k.model.Unread = modelName(request.Model), request.MaxOutput, request.Unsure
 	case k.format != modelusage.Unknown || errors.Is(err, modelusage.ErrAmbiguous):
 		problem, remedy, _ := strings.Cut(strings.TrimPrefix(err.Error(), "modelusage: "), "; ")

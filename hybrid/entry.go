@@ -62,7 +62,6 @@ type seen struct {
 	free    int64
 	escrow  int64
 	holders int
-	demands int64
 }
 
 func (e *entry) lock() { e.mu.Lock() }

@@ -244,7 +244,7 @@ func (s *Store) learn(e *entry, q *openClaim, g *driver.Grant, now instant) {
 		n.since = now.mono
 	}
 	n.offset = g.Now - now.mono/1000 // so that a local charge is not dated ahead of the server's time
-	n.free, n.escrow, n.holders, n.demands = g.Free, g.Escrow, g.Holders, g.Demands
+	n.free, n.escrow, n.holders = g.Free, g.Escrow, g.Holders
 	n.resetAt = now.mono + int64(g.Decision.ResetAfter) + int64(float64(g.Units)/v.rate)
 	e.synced(q, g, now)
 	demand := e.demand.now(e.units, now.mono, v.sync)

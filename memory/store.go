@@ -124,9 +124,6 @@ type Stats struct {
 	Keys int64
 	// Bytes is the memory of the store: tables, slabs, and what they need.
 	Bytes int64
-	// EvictedLive counts states that were forgotten before they were equal to a fresh one. It is
-	// always zero: no code of the store forgets such a state.
-	EvictedLive int64
 	// Overflow counts decisions about new keys for which there was no room. Such a key shared a
 	// state, or was denied.
 	Overflow int64

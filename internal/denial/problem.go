@@ -32,8 +32,6 @@ type Problem struct {
 	Status int `json:"status"`
 	// Detail says what is special about this occurrence.
 	Detail string `json:"detail,omitempty"`
-	// Instance is a URI of this occurrence.
-	Instance string `json:"instance,omitempty"`
 	// ViolatedPolicies names the limits that refused the request, as
 	// RateLimit-Policy does.
 	ViolatedPolicies []string `json:"violated-policies,omitempty"`
@@ -115,9 +113,6 @@ func (p *Problem) appendJSON(dst []byte) []byte {
 	dst = strconv.AppendInt(dst, int64(p.Status), 10)
 	if p.Detail != "" {
 		dst = appendMember(dst, `,"detail":`, p.Detail)
-	}
-	if p.Instance != "" {
-		dst = appendMember(dst, `,"instance":`, p.Instance)
 	}
 	before := `,"violated-policies":[`
 	for _, name := range p.ViolatedPolicies {

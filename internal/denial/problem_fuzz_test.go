@@ -8,10 +8,10 @@ import (
 
 // Problem.Write sends the same JSON as encoding/json.
 func FuzzProblem(f *testing.F) {
-	f.Add("about:blank", "Title", 429, "detail", "/i", "a", "b")
-	f.Add("", `"\`, 0, "<&>", "\x00\n", "é\xff", "\u2028")
-	f.Fuzz(func(t *testing.T, kind, title string, status int, detail, instance, a, b string) {
-		p := Problem{Type: kind, Title: title, Status: status, Detail: detail, Instance: instance, ViolatedPolicies: []string{a, b}}
+	f.Add("about:blank", "Title", 429, "detail", "a", "b")
+	f.Add("", `"\`, 0, "<&>", "é\xff", "\u2028\x00\n")
+	f.Fuzz(func(t *testing.T, kind, title string, status int, detail, a, b string) {
+		p := Problem{Type: kind, Title: title, Status: status, Detail: detail, ViolatedPolicies: []string{a, b}}
 		want, err := json.Marshal(p)
 		if err != nil {
 			t.Fatal(err)

@@ -120,7 +120,7 @@ func (r *Rule) overrides(f *File, s *reader.Source, path string, given []Limit, 
 func (r *Rule) rows(f *File, s *reader.Source, setting string, given []Limit, where *origins) iter.Seq[policy.Override] {
 	return func(yield func(policy.Override) bool) {
 		where.lines = where.lines[:0]
-		t := table{Source: s, rule: r, given: given, setting: setting, made: map[string]policy.Override{}}
+		t := table{Source: s, rule: r, given: given, made: map[string]policy.Override{}}
 		f.rows(s, setting, r.Overrides.File, func(at spot, row []string) bool {
 			o, ok := t.row(at, row)
 			if !ok {
@@ -198,7 +198,6 @@ type table struct {
 	*reader.Source
 	rule    *Rule
 	given   []Limit
-	setting string
 	columns []column // nil before the first row; empty if that has a mistake
 	keys    int
 	text    []byte                     // the numbers of the row, each after its length

@@ -87,8 +87,6 @@ func (s *Store) publish(prefix, what string, m *telemetry.Metrics) {
 		func() float64 { return float64(s.memory.Stats().Bytes) })
 	m.Counter(prefix+"_overflow_total", "Decisions about new keys for which "+what+" had no room.",
 		func() float64 { return float64(s.memory.Stats().Overflow) })
-	m.Counter(prefix+"_evicted_live_total", "States that were forgotten before their limits were full again.",
-		func() float64 { return float64(s.memory.Stats().EvictedLive) })
 }
 
 // InRedis reports whether other servers can share the store.

@@ -300,7 +300,9 @@ func TestRetriesAreBounded(t *testing.T) {
 // counts are the numbers of messages and attempts in the metrics.
 type counts struct{ Delivered, GivenUp, Failed uint64 }
 
-func countsOf(w *Webhook) counts { return counts{w.delivered.Load(), w.givenUp.Load(), w.failed.Load()} }
+func countsOf(w *Webhook) counts {
+	return counts{w.delivered.Load(), w.givenUp.Load(), w.failed.Load()}
+}
 
 // One that does not answer is not waited for, neither at the end.
 func TestSlowReceiver(t *testing.T) {
