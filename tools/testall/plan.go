@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -144,7 +145,8 @@ var lone = map[string][]string{
 
 // timed are the tests of all packages that measure shares of limits, compare times, or make thousands of calls a second
 // with a deadline. They run at the end, one package at a time, without the race detector. They wait half of their time. Beside
-// them, the lone tests and the tests on 32 bits take idle processors only: chrt of Linux makes them yield.
+// them, the lone tests, the tests on 32 bits, and the plain packages without servers take idle processors only: chrt of Linux makes
+// them yield.
 var timed = map[string][]string{
 	"checks/browser":   {"TestSilenceIsShownWithinThreeSeconds"},
 	"checks/faults":    {"TestClusterFailover", "TestHungMaster", "TestSentinelFailover"},
@@ -290,19 +292,26 @@ func plan(packages []string, t tier, picked bool) (chains, last [][]run) {
 	first, second := raced(rest), unraced(rest)
 	first.flags = []string{"-skip", names(lone, timed, nightly)}
 	second.flags = []string{"-skip", names(crowded, timed, nightly)}
+	third := second // what needs no server, and waits for nothing
+	third.name, third.together = "without servers", atOnce()
+	third.packages = without(second.packages, slices.Concat(equipped, slices.Collect(maps.Keys(crowded))))
+	second.packages = slices.DeleteFunc(second.packages, func(p string) bool { return slices.Contains(third.packages, p) })
 	chain := []run{first, {name: "crowded tests", packages: in(packages, crowded), flags: []string{"-run", names(crowded)}, race: true, kept: "race"}}
-	small := []run{{name: "lone tests", packages: in(packages, lone), flags: []string{"-run", names(lone)}, kept: "lone", idle: yields != ""}}
+	others := []run{{name: "lone tests", packages: in(packages, lone), flags: []string{"-run", names(lone)}, kept: "lone"}, third}
 	if runsNarrow {
-		small = append(small, run{
+		others = append(others, run{
 			name: "tests on 32 bits", packages: in(packages, narrow), flags: []string{"-run", names(narrow)},
-			env: []string{"GOARCH=386", "CGO_ENABLED=0"}, kept: "386", idle: yields != "",
+			env: []string{"GOARCH=386", "CGO_ENABLED=0"}, kept: "386",
 		})
 	}
 	alone := run{name: "timed tests", packages: in(packages, timed), flags: []string{"-run", names(timed)}, together: 1, kept: "plain"}
 	if yields == "" {
-		return [][]run{used(second), used(append(chain, small...)...)}, [][]run{used(alone)}
+		return [][]run{used(second), used(append(chain, others...)...)}, [][]run{used(alone)}
 	}
-	return [][]run{used(second), used(chain...)}, [][]run{used(alone), used(small...)}
+	for i := range others {
+		others[i].idle = true
+	}
+	return [][]run{used(second), used(chain...)}, [][]run{used(alone), used(others...)}
 }
 
 // atOnce is how many packages run at once. Many tests wait for servers and for time, so these are more than the processors.

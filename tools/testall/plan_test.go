@@ -23,7 +23,8 @@ func TestPlanFollowsTheTables(t *testing.T) {
 	}{
 		{all, day, false, map[string][]string{
 			"with the race detector":    {".", "bandwidth"},
-			"without the race detector": {"checks/faults", "internal/algo", "memory"},
+			"without the race detector": {"checks/faults", "memory"},
+			"without servers":           {"internal/algo"},
 			"lone tests":                {".", "bandwidth"},
 			"crowded tests":             {"checks/faults", "memory"},
 			"timed tests":               {"checks/faults"},
@@ -37,7 +38,7 @@ func TestPlanFollowsTheTables(t *testing.T) {
 			"with the race detector":    {".", "bandwidth"},
 			"without the race detector": {"checks/faults", "internal/algo", "memory", "bench/peers"},
 		}},
-		{all[1:2], day, false, map[string][]string{"without the race detector": {"internal/algo"}}},
+		{all[1:2], day, false, map[string][]string{"without servers": {"internal/algo"}}},
 	} {
 		if !runsNarrow {
 			delete(tc.want, "tests on 32 bits")
