@@ -305,6 +305,44 @@ func TestModelBodiesArriveWhole(t *testing.T) {
 	}
 }
 
+// A stream that reports no usage, or breaks off before, costs a token for each of its events if that is more than what was taken.
+func TestStreamsWithoutUsageCostTheirEvents(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		path, header, body, end string
+		events                  int64
+	}{
+		"no usage":         {chat, "X-Output: 300\r\n", `{"stream":true}`, "openai-chat silent", 300},
+		"no usage, zipped": {chat, "X-Output: 300\r\nAccept-Encoding: gzip\r\n", `{"stream":true}`, "openai-chat silent", 300},
+		"cut":              {chat, "X-Output: 600\r\nX-Fault: cut\r\n", `{"stream":true}`, "openai-chat broken", 300},
+		"messages, cut":    {"/v1/messages", "X-Output: 600\r\nX-Fault: cut\r\n", `{"stream":true}`, "anthropic-messages broken", 300},
+		"more was taken":   {chat, "X-Output: 300\r\n", `{"stream":true,"max_tokens":900}`, "openai-chat silent", 900},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := startModels(t, policy.Cost{Estimate: 20, Model: &policy.ModelCost{}}, nil)
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, m.URL+c.path, strings.NewReader(c.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.SplitSeq(strings.TrimSpace(c.header), "\r\n") {
+				name, value, _ := strings.Cut(line, ": ")
+				r.Header.Set(name, value)
+			}
+			res, err := m.Client().Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, res.Body) // it may be cut
+			res.Body.Close()
+			end := m.end(t)
+			if got := m.used(t); res.StatusCode != 200 || end != c.end || got < c.events || got > c.events+10 {
+				t.Errorf("status %d, the answer ended as %q, and %d tokens are charged; want %q and %d, or up to 10 more", res.StatusCode, end, got, c.end, c.events)
+			}
+		})
+	}
+}
+
 // Answers are read in each form, and pass on unchanged.
 func TestModelAnswers(t *testing.T) {
 	t.Parallel()

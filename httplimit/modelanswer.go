@@ -20,9 +20,11 @@ type AnswerEnd string
 const (
 	// AnswerReported means that the answer reported its usage.
 	AnswerReported AnswerEnd = "reported"
-	// AnswerBroken means that the answer broke off. The charge is the estimate, or what was reported by then if it is more.
+	// AnswerBroken means that the answer broke off. The charge is the estimate, or what was reported by then if it is more, or a
+	// token for each event of a stream.
 	AnswerBroken AnswerEnd = "broken"
-	// AnswerSilent means that the answer reported no usage. The charge is the estimate.
+	// AnswerSilent means that the answer reported no usage. The charge is the estimate, or a token for each event of a stream if
+	// that is more.
 	AnswerSilent AnswerEnd = "silent"
 	// AnswerUnread means that the answer is compressed in a form that is not read. The charge is the estimate.
 	AnswerUnread AnswerEnd = "unread"
@@ -158,9 +160,12 @@ func (a *modelAnswer) settle(o *policy.Outcome) AnswerEnd {
 		u, found = a.scanner.Usage()
 		complete = a.scanner.Complete()
 	}
-	if found {
+	if a.scanner != nil && !(found && complete) {
+		u.Output = max(u.Output, a.scanner.Events())
+	}
+	if found || u.Output > 0 && !o.Unbilled() {
 		o.Usage = &policy.Usage{
-			Model: a.read.model.Name, Unread: a.read.model.Unread,
+			Model: a.read.model.Name, Unread: a.read.model.Unread, AtLeast: !found,
 			Input: u.Input, CachedInput: u.CachedInput, CacheWrite: u.CacheWrite, Output: u.Output,
 		}
 	}

@@ -78,6 +78,8 @@ type Usage struct {
 	Input, CachedInput, CacheWrite int64
 	// Output is the output, with reasoning.
 	Output int64
+	// AtLeast says that the answer did not report these numbers, and used as much or more.
+	AtLeast bool
 }
 
 // ModelError refuses a request for a model that has no price. Edges answer it with status 403.
@@ -277,7 +279,7 @@ func (c *Cost) after(taken int64, o Outcome) int64 {
 		return taken // in shadow
 	}
 	units := p.of(*o.Usage)
-	if o.Unknown || o.Partial {
+	if o.Unknown || o.Partial || o.Usage.AtLeast {
 		return max(taken, units)
 	}
 	return units

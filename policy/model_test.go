@@ -71,6 +71,8 @@ func TestModelsReserveTheMostAndSettleTheUsage(t *testing.T) {
 		{"error of the service", policy.Cost{}, policy.Model{Input: 4, Output: 10}, 11, policy.Outcome{Status: 503}, 0},
 		{"lost by a gateway", policy.Cost{}, policy.Model{Input: 4, Output: 10}, 11, policy.Outcome{Status: 502}, 11},
 		{"late for a gateway", policy.Cost{}, policy.Model{Input: 4, Output: 10}, 11, policy.Outcome{Status: 504}, 11},
+		{"counted, and less than taken", policy.Cost{}, policy.Model{Input: 4, Output: 10}, 11, policy.Outcome{Status: 200, Usage: &policy.Usage{Output: 5, AtLeast: true}}, 11},
+		{"counted, and more than taken", policy.Cost{}, policy.Model{Input: 4, Output: 10}, 11, policy.Outcome{Status: 200, Usage: &policy.Usage{Output: 50, AtLeast: true}}, 50},
 		{"lost by Cloudflare", policy.Cost{}, policy.Model{Input: 4, Output: 10}, 11, policy.Outcome{Status: 520}, 11},
 		{"late for Cloudflare", policy.Cost{}, policy.Model{Input: 4, Output: 10}, 11, policy.Outcome{Status: 524}, 11},
 		{"overloaded", policy.Cost{}, policy.Model{Input: 4, Output: 10}, 11, policy.Outcome{Status: 529}, 0},

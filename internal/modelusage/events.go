@@ -27,6 +27,7 @@ type events struct {
 	over    bool  // the line before has ended the event
 	last    int   // how much of lastData the data has; -1 if it is other data
 	done    bool  // an event had lastData
+	count   int64 // of events with data
 }
 
 // lines are the ends of lines in a piece. Each search goes on until it finds one, so a piece is searched once.
@@ -91,6 +92,8 @@ func (e *events) beginData() {
 	if e.hasData {
 		e.write([]byte{'\n'})
 		e.last = -1
+	} else {
+		e.count++
 	}
 	e.hasData = true
 }

@@ -54,6 +54,10 @@ func (s *Scanner) Usage() (u Usage, found bool) {
 	return s.events.latest.usage(s.format), true
 }
 
+// Events returns how many events of a stream have begun so far. Services write a token or more in nearly each of them, so a
+// stream that reports no usage has had about as many tokens, or more.
+func (s *Scanner) Events() int64 { return s.events.count }
+
 // Complete reports whether the answer has ended as its format ends. A JSON body ends with its object or array. A stream
 // ends with [DONE], message_stop, or response.completed, .incomplete or .failed. Gemini's stream ends with the event
 // that has the reason why a candidate finished, or why the prompt was blocked.

@@ -198,6 +198,11 @@ var ofRequests = []mutation{
 		"internal/modelusage TestReadRequestRefuses",
 	},
 	{
+		"a stream without usage costs its events", "httplimit/modelanswer.go",
+		"u.Output = max(u.Output, a.scanner.Events())", "u.Output = max(u.Output, 0*a.scanner.Events())",
+		"httplimit TestStreamsWithoutUsageCostTheirEvents",
+	},
+	{
 		"a path with two formats is refused", "httplimit/modelrequest.go",
 		"		case other != f:", "		case false:",
 		"httplimit TestModelRequests",
