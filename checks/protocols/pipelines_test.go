@@ -325,6 +325,7 @@ func (p *pipelined) hangUp(connections, n int, key string, meanwhile func()) {
 // settled keeps as many idle goroutines in the server as it ever keeps for pipelines, and returns how many goroutines it has.
 func (p *pipelined) settled(proxy *redistest.Proxy) float64 {
 	p.Helper()
+	p.until("sluice_store_up", func(n float64) bool { return n == 1 }) // on a busy machine, the server starts without Redis
 	if err := proxy.Hold(); err != nil {
 		p.Fatal(err)
 	}
