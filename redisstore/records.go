@@ -98,10 +98,10 @@ func (r *Records) PutRecords(ctx context.Context, records []Record) (found []boo
 	for i := range records {
 		one := &records[i]
 		key, member := r.recordKey(one.Name)
-		text, until := "+"+strconv.Itoa(len(one.Name))+" "+one.Name+one.Text, "0"
+		text, until := kept('+', one.Name, one.Text), "0"
 		switch {
 		case one.Removed:
-			text = "-" + strconv.Itoa(len(one.Name)) + " " + one.Name
+			text = kept('-', one.Name, "")
 		case one.For > 0:
 			until = "+" + strconv.FormatInt(one.For.Microseconds(), 10)
 		case !one.Until.IsZero():
@@ -125,6 +125,11 @@ func (r *Records) PutRecords(ctx context.Context, records []Record) (found []boo
 	return found, nil
 }
 
+// kept returns the text that the store keeps of a record, or after a minus sign of a removal. See readRecord.
+func kept(sign rune, name, text string) string {
+	return fmt.Sprintf("%c%d %s%s", sign, len(name), name, text)
+}
+
 // was returns the text that the store must have: - for none, and nothing if it may have any.
 func (r *Record) was() string {
 	switch {
@@ -133,7 +138,7 @@ func (r *Record) was() string {
 	case r.Was.Removed:
 		return "-"
 	default:
-		return "+" + strconv.Itoa(len(r.Name)) + " " + r.Name + r.Was.Text
+		return kept('+', r.Name, r.Was.Text)
 	}
 }
 

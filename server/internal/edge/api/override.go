@@ -234,7 +234,7 @@ func (a *API) listedKey(ctx context.Context, rule, name string, values []string)
 		return bad == nil && !o.Removed
 	}
 	if exists(all) && (err != nil || !exists(k)) {
-		return all, nil
+		return all, nil //nolint:nilerr // the values are of an earlier key
 	}
 	return k, err
 }
