@@ -42,7 +42,7 @@ type Options struct {
 }
 
 // batchSize is how many records are decided at once.
-const batchSize = 2048
+const batchSize = 512
 
 // batch are records, and what was decided about them.
 type batch struct {
@@ -151,8 +151,9 @@ func (r *run) start() error {
 // for each.
 const clockError = 2 * time.Millisecond
 
-// batches are how many batches are under way: while the engines decide about one, the others are read, wait, or are counted.
-const batches = 4
+// batches are how many batches are under way: while the engines decide about some, the others are read, wait, or are counted. With fewer
+// and larger ones, engines wait for each other more often.
+const batches = 16
 
 // read replays all records. One goroutine reads, each engine decides in one of its own, and this one counts.
 func (r *run) read(ctx context.Context, reader *logs.Reader) {
