@@ -336,7 +336,7 @@ func TestStreamsWithoutUsageCostTheirEvents(t *testing.T) {
 			_, _ = io.Copy(io.Discard, res.Body) // it may be cut
 			res.Body.Close()
 			end := m.end(t)
-			if got := m.used(t); res.StatusCode != 200 || end != c.end || got < c.events || got > c.events+10 {
+			if got := m.used(t); res.StatusCode != http.StatusOK || end != c.end || got < c.events || got > c.events+10 {
 				t.Errorf("status %d, the answer ended as %q, and %d tokens are charged; want %q and %d, or up to 10 more", res.StatusCode, end, got, c.end, c.events)
 			}
 		})

@@ -160,7 +160,7 @@ func (a *modelAnswer) settle(o *policy.Outcome) AnswerEnd {
 		u, found = a.scanner.Usage()
 		complete = a.scanner.Complete()
 	}
-	if a.scanner != nil && !(found && complete) {
+	if a.scanner != nil && (!found || !complete) {
 		u.Output = max(u.Output, a.scanner.Events())
 	}
 	if found || u.Output > 0 && !o.Unbilled() {

@@ -101,7 +101,7 @@ func (d *Dashboard) live(w http.ResponseWriter, r *http.Request) *wire.Problem {
 	for _, room := range rooms {
 		select {
 		case room <- struct{}{}:
-			defer func() { <-room }()
+			defer func() { <-room }() //nolint:gocritic // there are two rooms at most, and both last as long as the stream
 		default:
 			return &wire.Problem{
 				Status: http.StatusServiceUnavailable, Title: "Too many pages",
