@@ -252,18 +252,52 @@ func TestDenialsEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, slow(burst, sluice.Hybrid{Stranded: 0.5}), func(s *stage) {
 				if allowed, _ := s.take(burst+20, 0); allowed != burst {
-					t.Fatalf("%d allowed", allowed)
+					s.Fatalf("%d requests were allowed, want %d", allowed, burst)
 				}
+				synctest.Wait() // a claim that these requests have caused is no call of the next one
 				if d, called := s.request(sluice.Request{Cost: 1}); called || d.Allowed {
-					t.Fatalf("called %v, %+v", called, d)
+					s.Fatalf("the denial is not kept: called %v, %+v", called, d)
 				}
+				synctest.Wait()
 				end(s)
 				if d, called := s.request(sluice.Request{Cost: 1}); !called || !d.Allowed && name != "changed limits" {
-					t.Errorf("called %v, %+v", called, d)
+					s.Errorf("the denial has not ended: called %v, %+v", called, d)
 				}
 			})
 		})
 	}
+}
+
+// While units are short, requests wait for the claim on its way. Its answer says nothing after a reset, so they do not wait
+// for it then.
+func TestResetsDoNotWaitForClaims(t *testing.T) {
+	onStage(t, slow(20, sluice.Hybrid{Stranded: 0.5}), func(s *stage) {
+		s.take(40, 0)
+		var onItsWay atomic.Bool
+		s.set(func(_ context.Context, claims []driver.Claim, handle func()) error {
+			if claims[0].Take == 0 {
+				onItsWay.Store(true)
+				pass(20 * ms)
+			}
+			handle()
+			return nil
+		})
+		for range 1000 {
+			if _, _ = s.request(sluice.Request{Cost: 1}); onItsWay.Load() {
+				break
+			}
+			pass(ms)
+		}
+		if d, called := s.request(sluice.Request{Cost: 1}); !onItsWay.Load() || called || d.Allowed {
+			s.Fatalf("the request does not wait for a claim: a claim on its way %v, called %v, %+v", onItsWay.Load(), called, d)
+		}
+		if err := s.store.Reset(context.Background(), s.limit, key); err != nil {
+			s.Fatal(err)
+		}
+		if d, called := s.request(sluice.Request{Cost: 1}); !called || !d.Allowed {
+			s.Errorf("the key is reset: called %v, %+v", called, d)
+		}
+	})
 }
 
 // One process admits exactly what the limit has: units in hand that do not suffice for a request
