@@ -143,15 +143,15 @@ var lone = map[string][]string{
 	"server/internal/store/overrides":   {"TestTextsAreAMap", "TestTextsTakeLittleMemory"},
 }
 
-// timed are the tests of all packages that measure shares of limits, compare times, or make thousands of calls a second
-// with a deadline. They run at the end, one package at a time, without the race detector. They wait half of their time. Beside
+// timed are the tests of all packages that measure shares of limits or processor time, compare times, or make thousands of calls a
+// second with a deadline. They run at the end, one package at a time, without the race detector. They wait half of their time. Beside
 // them, the lone tests, the tests on 32 bits, and the plain packages without servers take idle processors only: chrt of Linux makes
 // them yield.
 var timed = map[string][]string{
 	"checks/browser":   {"TestSilenceIsShownWithinThreeSeconds"},
 	"checks/faults":    {"TestClusterFailover", "TestHungMaster", "TestSentinelFailover"},
 	"checks/hybrid":    {"TestFailoverAddsOneLimit", "TestProcessesAreKilledAndStopped"},
-	"checks/protocols": {"TestStoreFaults", "TestThrottlePipelinesOverACluster"},
+	"checks/protocols": {"TestStoreFaults", "TestThrottlePipelinesOverACluster", "TestWorstRequestsAreCheapAtListeners"},
 	"checks/servers":   {"TestHangingServersAreShownWithinThreeSeconds"},
 	"gate":             {"TestWakeUpsAreNotLinear"},
 }

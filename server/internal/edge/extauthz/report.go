@@ -69,14 +69,13 @@ func (s *Service) addJoined(q *httplimit.Report, headers map[string]string) {
 		if isPseudo(key) {
 			continue
 		}
-		name := textproto.CanonicalMIMEHeaderKey(key)
-		first, rest, joined := strings.Cut(value, ",")
-		if joined && name != httplimit.XForwardedFor && slices.Contains(read, name) {
-			q.Add(name, strings.Trim(first, " \t"))
-			q.Add(name, strings.Trim(rest, " \t"))
-			continue
+		if first, rest, joined := strings.Cut(value, ","); joined {
+			if name := textproto.CanonicalMIMEHeaderKey(key); name != httplimit.XForwardedFor && slices.Contains(read, name) {
+				q.Add(key, strings.Trim(first, " \t"))
+				value = strings.Trim(rest, " \t")
+			}
 		}
-		q.Add(name, value)
+		q.Add(key, value)
 	}
 }
 
