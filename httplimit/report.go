@@ -35,8 +35,6 @@ type Report struct {
 	// with another spelling of a header that rules set, such as Sluice_Marked, are refused. The gateway must
 	// remove the headers of policy.Policy.ReservedHeaders by itself.
 	KeepsHeader bool
-
-	lines []string // room for the first lines of headers
 }
 
 // Add adds a header, whose name may be in any case.
@@ -45,14 +43,7 @@ func (q *Report) Add(name, value string) {
 		q.Header = make(http.Header)
 	}
 	name = textproto.CanonicalMIMEHeaderKey(name)
-	before := q.Header[name]
-	if before == nil { // most headers have one line, and their lines are allocated together
-		if len(q.lines) == 0 {
-			q.lines = make([]string, 16)
-		}
-		before, q.lines = q.lines[:0:1], q.lines[1:]
-	}
-	q.Header[name] = append(before, value)
+	q.Header[name] = append(q.Header[name], value)
 }
 
 // blank is copied to make requests with a context.

@@ -278,6 +278,11 @@ var ofStores = []mutation{
 		"hybrid TestGrantsEnd",
 	},
 	{
+		"a claim from before a reset makes no request wait", "hybrid/local.go",
+		"q.flying && q.resets == e.resets && q.claim.Take == 0", "q.flying && q.claim.Take == 0",
+		"hybrid TestResetsDoNotWaitForClaims",
+	},
+	{
 		"servers of two versions share the states in Redis", "redisstore/window.go",
 		"	word:   \"sliding\",", "	word:   \"cells\",",
 		"checks/decisions TestStatesInRedisKeepTheirBytes",
