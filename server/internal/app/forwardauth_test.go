@@ -72,15 +72,20 @@ func TestForwardAuthHangUps(t *testing.T) {
 	if statuses, _ := r.raw(Auth, get, 1); !slices.Equal(statuses, []int{200}) {
 		t.Fatalf("the first request should pass: %v", statuses)
 	}
+	waits := func(n string) func() bool {
+		return func() bool { return r.figure("sluice_waiting_requests") == n }
+	}
 	began := time.Now()
-	for range 40 { // 20 seconds of delays
+	for range 40 { // 20 seconds of delays; each request is the last one when its client leaves, so no other one relies on it
 		c, _ := r.connect(Auth)
 		if _, err := io.WriteString(c, get); err != nil {
 			t.Fatal(err)
 		}
+		eventually(t, "the wait of a request", waits("1"))
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
 		}
+		eventually(t, "the end of its wait", waits("0"))
 	}
 	if statuses, _ := r.raw(Auth, get, 1); !slices.Equal(statuses, []int{200}) || time.Since(began) > 10*time.Second {
 		t.Errorf("%v after %v: requests that nobody awaits hold their turns", statuses, time.Since(began))
