@@ -291,12 +291,15 @@ func TestModelBodiesArriveWhole(t *testing.T) {
 				if r.ContentLength = length; wait {
 					r.Header.Set("Expect", "100-continue")
 				}
+				fits := length >= 0 || len(body) <= 1<<20
 				res, err := m.Client().Do(r)
+				if err != nil && !fits && len(body) > 2<<20 {
+					continue // the answer came while the client wrote, and then the connection ended
+				}
 				if err != nil {
 					t.Fatal(err)
 				}
 				res.Body.Close()
-				fits := length >= 0 || len(body) <= 1<<20
 				if fits != (res.StatusCode == http.StatusOK) || fits && !m.service.Got(body) {
 					t.Errorf("%d bytes with length %d: status %d, and the service got them: %v", len(body), length, res.StatusCode, m.service.Got(body))
 				}

@@ -117,7 +117,7 @@ func (e *entry) deny(cost, floor, now int64, d *sluice.Decision) bool {
 }
 
 // waits reports whether requests without units in hand are denied until the next claim, or until the
-// answer of the claim that is on its way. The answer to a claim from before a reset says nothing.
+// answer of the claim that is on its way. A claim from before a reset does not count.
 func (e *entry) waits(now int64) bool {
 	q := e.open
 	return now < e.pace.until || e.pace.rate > 0 && q != nil && q.flying && q.resets == e.resets && q.claim.Take == 0 && now-q.sent.mono < longestDenial/4

@@ -254,7 +254,7 @@ func TestDenialsEnd(t *testing.T) {
 				if allowed, _ := s.take(burst+20, 0); allowed != burst {
 					s.Fatalf("%d requests were allowed, want %d", allowed, burst)
 				}
-				synctest.Wait() // a claim that these requests have caused is no call of the next one
+				synctest.Wait() // a claim that these requests have caused is not a call of the next one
 				if d, called := s.request(sluice.Request{Cost: 1}); called || d.Allowed {
 					s.Fatalf("the denial is not kept: called %v, %+v", called, d)
 				}
@@ -268,7 +268,7 @@ func TestDenialsEnd(t *testing.T) {
 	}
 }
 
-// While units are short, requests wait for the claim on its way. Its answer says nothing after a reset, so they do not wait
+// While units are short, requests wait for the claim on its way. After a reset its answer is of no use, so they do not wait
 // for it then.
 func TestResetsDoNotWaitForClaims(t *testing.T) {
 	onStage(t, slow(20, sluice.Hybrid{Stranded: 0.5}), func(s *stage) {

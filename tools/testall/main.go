@@ -61,13 +61,13 @@ func perform(t tier, modules, flags []string) (bool, error) {
 		return false, err
 	}
 	sum := newSummary(os.Stdout)
-	chains, last, err := planned(modules, t, picks(flags))
+	phases, err := planned(modules, t, picks(flags))
 	if err != nil {
 		return false, err
 	}
-	for _, together := range [][][]run{chains, last} {
+	for _, chains := range phases {
 		var all sync.WaitGroup
-		for _, chain := range together {
+		for _, chain := range chains {
 			all.Go(func() {
 				for _, r := range chain {
 					events := sum.stream(r.name)
@@ -82,10 +82,10 @@ func perform(t tier, modules, flags []string) (bool, error) {
 }
 
 // planned finds the packages of the modules and returns the runs for them, as plan does.
-func planned(modules []string, t tier, picked bool) (chains, last [][]run, err error) {
+func planned(modules []string, t tier, picked bool) (phases [][][]run, err error) {
 	joined, err := workspace()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	var inside []string // patterns
 	var outside []run
@@ -101,18 +101,16 @@ func planned(modules []string, t tier, picked bool) (chains, last [][]run, err e
 		outside = append(outside, r)
 	}
 	if len(inside) == 0 {
-		return [][]run{outside}, nil, nil
+		return [][][]run{{outside}}, nil
 	}
 	packages, err := list(inside, t == day)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	chains, last = plan(packages, t, picked)
-	if len(chains) == 0 {
-		return [][]run{outside}, last, nil
-	}
-	chains[len(chains)-1] = append(chains[len(chains)-1], outside...) // these are without the race detector
-	return chains, last, nil
+	phases = plan(packages, t, picked)
+	last := len(phases[0]) - 1
+	phases[0][last] = append(phases[0][last], outside...) // these are without the race detector
+	return phases, nil
 }
 
 // workspace returns the folders that go.work joins.

@@ -143,17 +143,23 @@ var lone = map[string][]string{
 	"server/internal/store/overrides":   {"TestTextsAreAMap", "TestTextsTakeLittleMemory"},
 }
 
-// timed are the tests of all packages that measure shares of limits or processor time, compare times, or make thousands of calls a
-// second with a deadline. They run at the end, one package at a time, without the race detector. They wait half of their time. Beside
+// timed are the tests of all packages that measure shares of limits, compare times, or make thousands of calls a second
+// with a deadline. They run at the end, one package at a time, without the race detector. They wait half of their time. Beside
 // them, the lone tests, the tests on 32 bits, and the plain packages without servers take idle processors only: chrt of Linux makes
 // them yield.
 var timed = map[string][]string{
 	"checks/browser":   {"TestSilenceIsShownWithinThreeSeconds"},
 	"checks/faults":    {"TestClusterFailover", "TestHungMaster", "TestSentinelFailover"},
 	"checks/hybrid":    {"TestFailoverAddsOneLimit", "TestProcessesAreKilledAndStopped"},
-	"checks/protocols": {"TestStoreFaults", "TestThrottlePipelinesOverACluster", "TestWorstRequestsAreCheapAtListeners"},
+	"checks/protocols": {"TestStoreFaults", "TestThrottlePipelinesOverACluster"},
 	"checks/servers":   {"TestHangingServersAreShownWithinThreeSeconds"},
 	"gate":             {"TestWakeUpsAreNotLinear"},
+}
+
+// measured are the tests that measure processor time. They run last, while nothing else does: two processors may be one core, on which
+// everything takes longer while the other one is busy.
+var measured = map[string][]string{
+	"checks/protocols": {"TestWorstRequestsAreCheapAtListeners"},
 }
 
 // nightly are the tests that only `make nightly` runs, one package at a time, without the race detector. Other tests prove
@@ -265,33 +271,32 @@ const (
 // yields is the program of Linux that runs others while the processors have nothing else to do. It is "" if there is none.
 var yields, _ = exec.LookPath("chrt")
 
-// plan returns the runs for the packages of the workspace: chains that go on at the same time,
-// and the last chains, which follow them. The runs of a chain share what they
-// compile. If the caller picks tests, each package is in one run.
-func plan(packages []string, t tier, picked bool) (chains, last [][]run) {
+// plan returns the runs for the packages of the workspace: phases that follow each other, with chains that go on at the
+// same time. The runs of a chain share what they compile. If the caller picks tests, each package is in one run.
+func plan(packages []string, t tier, picked bool) (phases [][][]run) {
 	packages = inOrder(packages)
 	rest := without(packages, harnesses)
 	switch {
 	case picked:
-		return [][]run{used(raced(packages)), used(unraced(packages))}, nil
+		return [][][]run{{used(raced(packages)), used(unraced(packages))}}
 	case t == quick:
 		// Without servers, tests wait most of the time.
-		r := run{name: "quick tests", packages: without(rest, equipped), together: 2 * atOnce(), flags: []string{"-skip", names(lone, timed, nightly, slow), "-parallel", "6"}}
-		return [][]run{used(r)}, nil
+		r := run{name: "quick tests", packages: without(rest, equipped), together: 2 * atOnce(), flags: []string{"-skip", names(lone, timed, measured, nightly, slow), "-parallel", "6"}}
+		return [][][]run{{used(r)}}
 	case t == night:
 		runs := []run{
 			{name: "harnesses", packages: within(packages, harnesses)},
 			{name: "nightly tests", packages: in(packages, nightly), flags: []string{"-run", names(nightly)}},
-			{name: "with the race detector", packages: in(packages, crowded), flags: []string{"-skip", names(timed, nightly)}, race: true},
+			{name: "with the race detector", packages: in(packages, crowded), flags: []string{"-skip", names(timed, measured, nightly)}, race: true},
 		}
 		for i := range runs {
 			runs[i].together = 1
 		}
-		return nil, [][]run{used(runs...)}
+		return [][][]run{{used(runs...)}}
 	}
 	first, second := raced(rest), unraced(rest)
-	first.flags = []string{"-skip", names(lone, timed, nightly)}
-	second.flags = []string{"-skip", names(crowded, timed, nightly)}
+	first.flags = []string{"-skip", names(lone, timed, measured, nightly)}
+	second.flags = []string{"-skip", names(crowded, timed, measured, nightly)}
 	third := second // what needs no server, and waits for nothing
 	third.name, third.together = "without servers", atOnce()
 	third.packages = without(second.packages, slices.Concat(equipped, slices.Collect(maps.Keys(crowded))))
@@ -305,13 +310,15 @@ func plan(packages []string, t tier, picked bool) (chains, last [][]run) {
 		})
 	}
 	alone := run{name: "timed tests", packages: in(packages, timed), flags: []string{"-run", names(timed)}, together: 1, kept: "plain"}
+	calm := run{name: "measured tests", packages: in(packages, measured), flags: []string{"-run", names(measured)}, kept: "plain"}
+	last := [][]run{used(calm)}
 	if yields == "" {
-		return [][]run{used(second), used(append(chain, others...)...)}, [][]run{used(alone)}
+		return [][][]run{{used(second), used(append(chain, others...)...)}, {used(alone)}, last}
 	}
 	for i := range others {
 		others[i].idle = true
 	}
-	return [][]run{used(second), used(chain...)}, [][]run{used(alone), used(others...)}
+	return [][][]run{{used(second), used(chain...)}, {used(alone), used(others...)}, last}
 }
 
 // atOnce is how many packages run at once. Many tests wait for servers and for time, so these are more than the processors.

@@ -38,14 +38,16 @@ func TestPlanFollowsTheTables(t *testing.T) {
 			"with the race detector":    {".", "bandwidth"},
 			"without the race detector": {"checks/faults", "internal/algo", "memory", "bench/peers"},
 		}},
+		{[]string{ours + "/checks/protocols"}, day, false, map[string][]string{
+			"without the race detector": {"checks/protocols"}, "timed tests": {"checks/protocols"}, "measured tests": {"checks/protocols"},
+		}},
 		{all[1:2], day, false, map[string][]string{"without servers": {"internal/algo"}}},
 	} {
 		if !runsNarrow {
 			delete(tc.want, "tests on 32 bits")
 		}
 		got := map[string][]string{}
-		chains, last := plan(tc.packages, tc.tier, tc.picked)
-		for _, chain := range append(chains, last...) {
+		for _, chain := range slices.Concat(plan(tc.packages, tc.tier, tc.picked)...) {
 			for _, r := range chain {
 				for _, p := range r.packages {
 					got[r.name] = append(got[r.name], room(p))
@@ -76,7 +78,7 @@ func TestNoTestIsSkippedByItsNamesake(t *testing.T) {
 	top := filepath.Join("..", "..")
 	function := regexp.MustCompile(`(?m)^func (Test\w+|Fuzz\w+)\(`)
 	listed := map[string]map[string]bool{} // tests, by the table
-	tables := map[string]map[string][]string{"crowded": crowded, "lone": lone, "timed": timed, "nightly": nightly}
+	tables := map[string]map[string][]string{"crowded": crowded, "lone": lone, "timed": timed, "measured": measured, "nightly": nightly}
 	for name, table := range tables {
 		listed[name] = map[string]bool{}
 		for _, tests := range table {
@@ -94,9 +96,9 @@ func TestNoTestIsSkippedByItsNamesake(t *testing.T) {
 			return err
 		}
 		room := filepath.ToSlash(folder)
-		which := []string{"timed", "nightly", "lone"}
+		which := []string{"timed", "measured", "nightly", "lone"}
 		if _, found := plain[room]; found {
-			which[2] = "crowded"
+			which[3] = "crowded"
 		}
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -143,7 +145,7 @@ func TestTablesNameTests(t *testing.T) {
 			t.Errorf("%s has no reason to run without the race detector", room)
 		}
 	}
-	for name, table := range map[string]map[string][]string{"crowded": crowded, "lone": lone, "timed": timed, "narrow": narrow, "nightly": nightly, "slow": slow} {
+	for name, table := range map[string]map[string][]string{"crowded": crowded, "lone": lone, "timed": timed, "measured": measured, "narrow": narrow, "nightly": nightly, "slow": slow} {
 		for room, tests := range table {
 			if _, found := plain[room]; slices.Contains([]string{"crowded", "lone"}, name) && found != (name == "crowded") {
 				t.Errorf("%s must not be in the table %s", room, name)
