@@ -223,7 +223,8 @@ func (s *scratch) putAhead(ctx context.Context, store sluice.Store) error {
 	return nil
 }
 
-// holdDenials replaces the requests whose denials are counted by a payment that denies.
+// holdDenials keeps what has counted a denial from being decided again. A payment of an allowance without units is decided
+// instead. The store denies that payment, so it charges none of the requests beside it.
 func (s *scratch) holdDenials() {
 	var counted []int
 	for at := range s.requests {

@@ -1,5 +1,5 @@
-// Package ratetest measures rates of bytes by the real clock, for the tests of several rooms. Virtual time proves that
-// rates are exact; these measurements prove it of the system's clock, on a machine that does nothing else.
+// Package ratetest measures rates of bytes by the real clock, for the tests of several rooms. Tests in virtual time prove
+// that the rates are exact. These show the same by the system's clock, on a machine that does nothing else.
 package ratetest
 
 import (

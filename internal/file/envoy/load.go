@@ -35,7 +35,7 @@ const (
 // Load reads the configuration of github.com/envoyproxy/ratelimit: all files of a folder and the folders in it whose
 // names end in .yaml or .yml. Other files, and names that begin with a dot, are not read; File.Warnings names the
 // former. The rules of the result do what the files say; all other settings are defaults. If the files have mistakes,
-// the error is an reader.Errors. Names of other files, such as a list of keys, begin at the folder.
+// the error is a reader.Errors. Names of other files, such as a list of keys, begin at the folder.
 func Load(folder string, o Options) (*rules.File, error) {
 	names, others, err := list(folder, 0, o.Except)
 	switch {

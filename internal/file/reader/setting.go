@@ -7,7 +7,7 @@ import (
 
 // A section of a file is a struct. Its fields with the tag yaml are the settings. These tags say more about a field:
 //
-//   - oneof has the words that it accepts. The value of a number is the position of its word; see [noWord].
+//   - oneof has the words that it accepts. The value of a number is the position of its word; see noWord.
 //   - unit is the unit of a number, and path says how the server uses a file that the setting names.
 //   - form:"list" accepts no single value in place of a list.
 //   - null, remedy and sequence are remedies for no value, for a value of the wrong type, and for a list in place of a mapping;

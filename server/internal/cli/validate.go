@@ -120,7 +120,7 @@ func (s *settings) describe(f *config.File, name string, brief bool) (text strin
 	for line := range strings.Lines(describeStore(f)) {
 		text += "  " + strings.TrimRight(line, "\n") + "\n"
 	}
-	warnings := s.warnings
+	warnings := slices.Clip(s.warnings)
 	for _, w := range f.Warnings() {
 		warnings = append(warnings, w.Error())
 	}

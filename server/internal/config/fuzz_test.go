@@ -13,7 +13,7 @@ import (
 	"github.com/sluicehq/sluice/internal/file/rules"
 )
 
-// FuzzParse checks that a file is valid and its policy compiles, or that the error is an reader.Errors in which
+// FuzzParse checks that a file is valid and its policy compiles, or that the error is a reader.Errors in which
 // every mistake has a position. Nothing panics.
 func FuzzParse(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.yaml")
